@@ -23,7 +23,7 @@ use crate::state::AppState;
 
 /// The owner of sign-in requests with a code, the only ones whose body arrives without a caller. All of them share one
 /// user's share of slots.
-const NOBODY: Uuid = Uuid::nil();
+const NO_CALLER: Uuid = Uuid::nil();
 
 /// Looks up who sends the request, refuses a caller who lacks the scope of the operation (`access`; None: the path has no operation with
 /// this method, and the answer is 405), waits for its body of at most `max_bytes`, and gives it a place if `works`. The handler finds the
@@ -48,7 +48,7 @@ pub async fn admit(
     parts.extensions.insert(LookedUp(found));
     let (user, workspace) = match counts_for {
         Some(ids) => ids,
-        None if is_sign_in => (NOBODY, NOBODY),
+        None if is_sign_in => (NO_CALLER, NO_CALLER),
         // The handler refuses it, or needs no caller; either way it reads no body.
         None => return Ok((Request::from_parts(parts, Body::empty()), Some(place))),
     };

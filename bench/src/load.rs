@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_latency_is_told_with_three_digits() {
+    fn a_latency_has_three_digits() {
         let mut latencies = Latencies::default();
         for ms in 1..=1_000_u64 {
             latencies.record(ms * 1_000);

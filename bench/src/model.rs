@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_model_is_told_it_understands() {
+    fn the_models_instructions_are_understood() {
         let script = Script {
             calls: 3,
             tokens: 5,

@@ -96,18 +96,18 @@ pub fn begin(args: &FleetArgs) -> Result<Ending> {
     telemetry::init(args.log_json);
     let mut signals = Signals::listen()?;
     let ending = Ending::default();
-    let told = ending.clone();
+    let ended = ending.clone();
     tokio::spawn(async move {
         signals.next().await;
         tracing::info!("draining; a second signal stops it at once");
-        told.drain.cancel();
+        ended.drain.cancel();
         signals.next().await;
-        told.now.cancel();
+        ended.now.cancel();
     });
     Ok(ending)
 }
 
-/// Waits until the database responds and meets the requirements of this role. `false`: told to stop meanwhile.
+/// Waits until the database responds and meets the requirements of this role. `false`: asked to stop meanwhile.
 ///
 /// # Errors
 /// Migrations are missing, the database is from before the first release, or row-level security would not be enforced.

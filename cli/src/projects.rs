@@ -150,8 +150,8 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
 }
 
 async fn tell(db: &mut PgConnection, project: Uuid, act: Act, target: String, detail: Value) -> Result<()> {
-    let told = keys::record(db, Some(project), act, target, detail).await;
-    told.context("writing the audit log failed")
+    let recorded = keys::record(db, Some(project), act, target, detail).await;
+    recorded.context("writing the audit log failed")
 }
 
 async fn find(pool: &PgPool, which: &Which, user: &str) -> Result<(Uuid, Uuid)> {

@@ -146,7 +146,7 @@ pub struct Follow {
     /// The time of the last received byte.
     heard: Instant,
     /// The outage was reported.
-    told: bool,
+    is_reported: bool,
     out: Out,
 }
 
@@ -177,7 +177,7 @@ impl Follow {
             ready: VecDeque::new(),
             pauses: Pauses::default(),
             heard: Instant::now(),
-            told: false,
+            is_reported: false,
             out,
         }
     }
@@ -282,7 +282,7 @@ impl Follow {
                 }
                 self.last_seq = Some(seq);
                 self.pauses = Pauses::default();
-                self.told = false;
+                self.is_reported = false;
             }
             // Live events continue after it.
             (None, "snapshot") => self.last_seq = json["through"].as_i64().or(self.last_seq),
@@ -308,8 +308,8 @@ impl Follow {
             return Err(Exit::Unreachable.because(message).into());
         }
         // A short restart is not reported.
-        if !self.told && self.pauses.count == 2 {
-            self.told = true;
+        if !self.is_reported && self.pauses.count == 2 {
+            self.is_reported = true;
             self.note(&format!("(the connection was lost: {why}; retrying)"));
         }
         sleep(self.pauses.next(asked)).await;

@@ -1,6 +1,6 @@
 //! `rejoin tail`: follows a run or a conversation.
 //!
-//! The API tells which of the two an id is. Invariant: following changes nothing.
+//! The API knows which of the two an id is. Invariant: following changes nothing.
 use anyhow::Result;
 use serde_json::Value;
 use uuid::Uuid;

@@ -14,7 +14,7 @@ use crate::{dev::process, exit::Exit, out::Out, stream::Received};
 
 /// Maximum length of a tool's arguments on its line, in characters.
 const INPUT_MAX_CHARS: usize = 160;
-const ANEW: &str = "[the worker was lost; the answer starts over]";
+const STARTED_OVER: &str = "[the worker was lost; the answer starts over]";
 const DIM: &str = "\x1b[2m";
 const PLAIN: &str = "\x1b[0m";
 
@@ -37,7 +37,7 @@ pub struct Reply {
     /// The events' numbers, with the positions of their parts in the text.
     pieces: Vec<(i64, usize)>,
     /// The position where the last reset truncated the text.
-    anew: usize,
+    restarted_at: usize,
 }
 
 impl Reply {
@@ -62,7 +62,7 @@ impl Reply {
             self.text.truncate(self.pieces[first].1);
             self.pieces.truncate(first);
         }
-        self.anew = self.text.len();
+        self.restarted_at = self.text.len();
     }
 
     /// No more parts for now: erases surplus text.
@@ -75,8 +75,8 @@ impl Reply {
     }
 
     /// Returns the text written since the last reset.
-    fn written_anew(&self) -> &str {
-        self.text.get(self.anew..).unwrap_or(&self.text)
+    fn written_since_reset(&self) -> &str {
+        self.text.get(self.restarted_at..).unwrap_or(&self.text)
     }
 
     fn replace(&mut self) -> Step {
@@ -259,7 +259,7 @@ impl Transcript {
                     self.print(&text)
                 }
                 None => {
-                    let whole = format!("{ANEW}\n{}", self.reply.written_anew());
+                    let whole = format!("{STARTED_OVER}\n{}", self.reply.written_since_reset());
                     self.end_line()?;
                     self.print(&whole)
                 }

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_ever_is_found() {
+    fn a_wait_without_end_is_found() {
         let found = catch_unwind(AssertUnwindSafe(|| {
             explore(1, || async {
                 std::future::pending::<()>().await;

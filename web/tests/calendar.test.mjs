@@ -193,7 +193,7 @@ test('a first calendar is made, and an event with the keyboard alone', { skip },
   await context.close();
 });
 
-test('days, several days and nights are where they belong, and other zones are told', { skip }, async () => {
+test('days, several days and nights are where they belong, and other time zones are named', { skip }, async () => {
   const id = await made('Zones', [
     { title: 'Holiday', start: '2026-03-12', end: '2026-03-15', allDay: true },
     { title: 'Night train', start: '2026-03-09T22:00', end: '2026-03-11T06:30' },
@@ -453,7 +453,7 @@ test('an address to subscribe to is made, shown once, replaced and taken away', 
   await context.close();
 });
 
-test('month and week are read by everybody: light, dark, and on narrow screens', { skip }, async () => {
+test('month and week are accessible: light, dark, and on narrow screens', { skip }, async () => {
   const id = await made('Looks', [
     { title: 'Holiday', start: '2026-03-12', end: '2026-03-15', allDay: true },
     ...['08:00', '09:00', '10:00', '11:00', '12:00'].map((time) => ({
@@ -513,7 +513,7 @@ test('the calendar of a project leads to its board', { skip }, async () => {
   await context.close();
 });
 
-test('who may only read sees events, and nothing that changes them; a failing server is told', { skip }, async () => {
+test('a reader sees events, and nothing that changes them; a failing server is an error', { skip }, async () => {
   const id = await made('Read only', [{ title: 'Concert', start: '2026-03-10T20:00', description: 'Bring earplugs' }]);
   const { body } = await dev.api(`/api/admin/projects/${dev.projectId}/keys`, {
     method: 'POST',

@@ -336,7 +336,7 @@ test('tasks that an agent makes are followed beside its call', { skip }, async (
   await context.close();
 });
 
-test('a message waits its turn, a run is told something, and a message is taken back', { skip }, async () => {
+test('a message waits its turn, a run is steered, and a message is taken back', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await ask(page, 'a story of queues');
   await page.waitForFunction(() => (document.querySelector('article.turn .markdown')?.textContent ?? '').length > 20);
@@ -400,7 +400,7 @@ test('a conversation that goes on elsewhere is marked until it is looked at', { 
   await context.close();
 });
 
-test('what was shown word by word looks as it does when it is opened anew', { skip }, async () => {
+test('what was shown word by word looks the same when it is opened again', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, dev);
   await ask(page, 'all dressed up');
   await page.locator('article.turn .code .lines').nth(1).waitFor();
@@ -458,7 +458,7 @@ test('a sub-agent is shown within its parent', { skip }, async () => {
   await context.close();
 });
 
-test('what a hostile model writes asks nobody and runs nothing', { skip }, async () => {
+test('what a hostile model writes sends no request and runs nothing', { skip }, async () => {
   const { context, page, elsewhere } = await signedIn(browser, dev);
   await ask(page, 'be hostile');
   await finished(page);
@@ -502,7 +502,7 @@ test('the keyboard alone asks, stops, chooses, answers and finds the views', { s
   await context.close();
 });
 
-test('a message is edited, and asked in a conversation of its own', { skip }, async () => {
+test('a message is edited, and asked in a new conversation', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await ask(page, 'a story of erors');
   await finished(page);

@@ -235,7 +235,7 @@ test("an agent's change is shown, and taken back; a deleted console stays delete
   await context.close();
 });
 
-test('the same line changed twice is a conflict, told and resolved; nothing typed is lost without a network', {
+test('the same line changed twice is a conflict, shown and resolved; nothing typed is lost without a network', {
   skip,
 }, async () => {
   const { context, page } = await talk();

@@ -104,7 +104,7 @@ test('documents are made, stand in their tree, and are read as Markdown that is 
   await context.close();
 });
 
-test('a document is written and saved by keys, as a version of its own, and its state is changed', {
+test('a document is written and saved by keys, as a new version, and its state is changed', {
   skip,
 }, async () => {
   const { id, documents } = await made('Letters', { Letter: 'Dear Anna' });
@@ -212,7 +212,7 @@ test('versions are compared, two of them, and one is brought back', { skip }, as
   await context.close();
 });
 
-test('where a document has more versions than are shown, that is told', { skip }, async () => {
+test('a document with more versions than are shown says so', { skip }, async () => {
   const { id, documents } = await made('Diary', { Monday: 'One' });
   const path = `/api/onto/documents/${documents[0]}`;
   for (const content of ['Two', 'Three', 'Four']) await ok(path, { content }, 'PATCH');
@@ -398,7 +398,7 @@ test('who may only read sees documents and their versions, and nothing that chan
   await context.close();
 });
 
-test('a document that is not there, and a server that fails, are told with what to do', { skip }, async () => {
+test('a missing document and a failing server are errors that say what to do', { skip }, async () => {
   const { id, documents } = await made('Trouble', { Only: 'Words' });
   const { id: another } = await made('Another', { Other: 'Words' });
   const { context, page } = await signedIn(browser, dev);

@@ -172,7 +172,7 @@ test('a calendar is linked with one of Google’s by keys, and what comes from t
   await context.close();
 });
 
-test('how a linked calendar stands is told: problems, what was told, and what is read only', { skip }, async () => {
+test('the state of a linked calendar is shown: problems, notices, and what is read only', { skip }, async () => {
   const notes = [
     { at: '2026-11-22T10:00:00Z', text: '“Each hour” comes back too often: it is not taken.' },
     { at: '2026-11-23T10:00:00Z', text: "“Review” was changed on both sides: Google's version is kept." },
@@ -212,7 +212,7 @@ test('how a linked calendar stands is told: problems, what was told, and what is
   await context.close();
 });
 
-test('where Google no longer lets us in, that is told beside the calendar, with the ways out', { skip }, async () => {
+test('a withdrawn permission of Google is shown beside the calendar, with what to do', { skip }, async () => {
   const { context, page, said } = await opened({
     link: { ...LINKED, state: 'revoked', waiting: 3 },
     isAvailable: false,
@@ -236,7 +236,7 @@ test('where Google no longer lets us in, that is told beside the calendar, with 
   await context.close();
 });
 
-test('a refusal is told with what to do, and sent once', { skip }, async () => {
+test('a refusal says what to do, and is sent once', { skip }, async () => {
   const { id, context, page, google, said } = await opened();
   const cases = [
     [
@@ -313,7 +313,7 @@ test('where the server may not go to Google nothing offers it, nor to who may on
   await reader.context.close();
 });
 
-test('a calendar that is linked is not deleted: why is told', { skip }, async () => {
+test('a calendar that is linked is not deleted, and the reason is shown', { skip }, async () => {
   const { id, context, page } = await opened({ link: LINKED });
   await page.route(`**/api/calendars/${id}`, (route) =>
     route.fulfill(problem(409, 'calendar_linked', "the calendar is linked with one of Google's: unlink it first")),

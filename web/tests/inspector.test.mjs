@@ -90,7 +90,7 @@ test('operations show what goes on, and a dead job comes back', { skip }, async 
   await context.close();
 });
 
-test('the log of a run that lost its worker tells its attempts, and its replay ends with the stored answer', {
+test('the log of a run that lost its worker shows its attempts, and its replay ends with the stored answer', {
   skip,
 }, async () => {
   const id = await begin('a story of logs');

@@ -48,7 +48,7 @@ async function leave(page) {
   assert.equal(await page.evaluate(() => globalThis.isSamePage), undefined, 'the page is another one');
 }
 
-test('what one user left unsaved in a browser is shown to nobody else there, and is found again', {
+test('what one user left unsaved in a browser is hidden from other users, and is found again', {
   skip,
 }, async () => {
   const { project } = await ok('/api/onto/projects/instantiate', { project: { name: 'Letters' } });
@@ -120,7 +120,7 @@ test('what one user left unsaved in a browser is shown to nobody else there, and
   await context.close();
 });
 
-test('tabs of one browser are one user’s: where another one signs in, or this one out, they all begin anew', {
+test('tabs of one browser are one user’s: where another one signs in, or this one out, they all start over', {
   skip,
 }, async () => {
   const { context, page } = await signedIn(browser, dev);
@@ -145,7 +145,7 @@ test('tabs of one browser are one user’s: where another one signs in, or this 
   await context.close();
 });
 
-test('what was kept for nobody is gone, and the theme stays', { skip }, async () => {
+test('what was kept without a user is gone, and the theme stays', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await page.getByLabel('Theme').selectOption('dark');
   await page.evaluate(() => {

@@ -24,7 +24,7 @@ function recorded() {
 }
 
 // Requirements: E01, E17, E20, E26, E60.
-test('a recorded story of plans, questions and shifts is shown with all that it tells', {
+test('a recorded story of plans, questions and shifts is shown with all its parts', {
   skip,
 }, async () => {
   const events = recorded();

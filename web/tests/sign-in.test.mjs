@@ -50,7 +50,7 @@ test('the address that rejoin dev prints signs a browser in once, and holds no k
   await context.close();
 });
 
-test('a link of somebody else’s asks whoever is signed in, and changes nothing by itself', { skip }, async () => {
+test('another user’s link asks the user who is signed in, and changes nothing by itself', { skip }, async () => {
   const eve = another('eve');
   const { context, page } = await signedIn(browser, dev, { bypassCSP: true });
   for (const link of [`${dev.url}/#key=${eve.apiKey}`, await signInLink(eve)]) {
@@ -71,7 +71,7 @@ test('a link of somebody else’s asks whoever is signed in, and changes nothing
   await context.close();
 });
 
-test('a key in the address is asked about also where nobody is signed in', { skip }, async () => {
+test('a key in the address is asked about also without a signed-in user', { skip }, async () => {
   const eve = another('eva');
   const context = await browser.newContext();
   const page = await context.newPage();

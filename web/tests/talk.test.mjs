@@ -164,7 +164,7 @@ test('a paused answer says why once, and goes on from the chat', { skip }, async
 });
 
 // Requirements: D19.
-test('a handoff is shown where it happened, and what a development server tells of the turn is folded', {
+test('a handoff is shown where it happened, and what a development server says about the turn is folded', {
   skip,
 }, async () => {
   await definition({ name: 'second', systemPrompt: 'SECOND' });
@@ -184,7 +184,7 @@ test('a handoff is shown where it happened, and what a development server tells 
 });
 
 // Requirements: D58.
-test('an answer is rated, and rated anew', { skip }, async () => {
+test('an answer is rated, and rated again', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await ask(page, 'rate me');
   await finished(page);

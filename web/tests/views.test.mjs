@@ -80,7 +80,7 @@ test('a title is listed without the text of files, as wide as the list', { skip 
   await context.close();
 });
 
-test('what is not there is told within the page, and asked for once', { skip }, async () => {
+test('what is missing is an error within the page, and requested once', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await page.clock.install();
   const asked = [];
@@ -108,7 +108,7 @@ test('what is not there is told within the page, and asked for once', { skip }, 
   await context.close();
 });
 
-test('each view has a title of its own', { skip }, async () => {
+test('each view has its own title', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   assert.equal(await page.title(), 'New chat · Rejoin');
   for (const [path, title] of [
@@ -157,7 +157,7 @@ test('a telephone shows no keyboard by itself, and nothing sticks out', { skip }
 });
 
 // Requirements: D47, D50.
-test('an admin sets what all agents are told, and the agent that is preferred', { skip }, async () => {
+test('an admin sets the prompt of all agents, and the preferred agent', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await page.goto(`${dev.url}/settings?part=prompts`);
   await page.getByRole('textbox', { name: 'For everyone in the project' }).fill('Be brief.');

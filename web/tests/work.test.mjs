@@ -248,7 +248,7 @@ test('who may only read sees the board, and nothing that changes it', { skip }, 
   await context.close();
 });
 
-test('a project that is not there, and a server that fails, are told with what to do', { skip }, async () => {
+test('a missing project and a failing server are errors that say what to do', { skip }, async () => {
   const { id } = await made('Troubles', [task('one', 'Wait')]);
   const { context, page } = await signedIn(browser, dev);
   await page.goto(`${dev.url}/work/${crypto.randomUUID()}`);

@@ -110,7 +110,7 @@ impl FlowModel {
             }
         }
         if request.tools.is_empty() {
-            // Told to stop.
+            // Asked to stop.
             return Ok(NextAction::Answer(
                 found.last().map(CallResults::text).unwrap_or_default(),
             ));

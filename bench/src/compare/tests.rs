@@ -20,7 +20,7 @@ fn a_fifth_is_marked_and_less_is_not() {
 }
 
 #[test]
-fn ranges_that_overlap_are_told_apart() {
+fn ranges_that_overlap_are_distinguished() {
     assert_eq!(
         marks(&[70.0, 100.0, 110.0], &[60.0, 75.0, 90.0]),
         "worse? (ranges overlap)"

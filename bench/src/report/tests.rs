@@ -40,7 +40,7 @@ fn a_table_keeps_its_ratios_and_shows_what_is_missing() {
 }
 
 #[test]
-fn the_conditions_are_told_once_per_machine() {
+fn the_conditions_are_printed_once_per_machine() {
     let mut results = example::results();
     let (page, _) = render(&results, &[]);
     assert!(

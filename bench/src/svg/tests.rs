@@ -46,7 +46,7 @@ fn both_kinds_show_every_median_and_name() {
 }
 
 #[test]
-fn a_bar_tells_its_value() {
+fn a_bar_shows_its_value() {
     let svg = Chart::of(&example::table()).unwrap().svg();
     for value in [">100<", ">10.0<", ">200<", ">1,500<", ">2,000<"] {
         assert!(svg.contains(value), "{value} is missing: {svg}");

@@ -241,7 +241,7 @@ async fn keep(
             Err(error) => error.to_string(),
         };
         delay = if born.elapsed() < YOUNG { delay } else { RESTART_DELAY };
-        // Until a start succeeds or we are told to stop.
+        // Until a start succeeds or we are asked to stop.
         loop {
             tokio::select! {
                 () = sleep(delay) => {}
@@ -260,7 +260,7 @@ async fn keep(
     }
 }
 
-/// Lets the child drain; kills it after the limit, or when told to hurry.
+/// Lets the child drain; kills it after the limit, or when asked to hurry.
 async fn end(
     shared: &Shared,
     role: Role,

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_few_database_connections_are_told_with_both_numbers() {
+    fn too_few_database_connections_are_an_error_with_both_numbers() {
         assert!(fits(97, 5, 17).is_none());
         let result = fits(97, 6, 17).unwrap();
         assert!(

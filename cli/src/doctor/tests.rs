@@ -16,16 +16,16 @@ fn a_missing_model_key_names_variables_and_a_key_is_not_shown() {
 }
 
 #[test]
-fn a_transaction_that_is_open_for_long_is_told_with_whose_it_is() {
+fn a_long_open_transaction_is_reported_with_its_owner() {
     let blocker = |age_s| vacuum_blockers::Blocker {
         what: "pid 7 (psql)".to_owned(),
         age_s,
     };
     assert!(open_for_long(&blocker(299.0)).is_none());
-    let told = open_for_long(&blocker(301.0)).unwrap();
+    let note = open_for_long(&blocker(301.0)).unwrap();
     assert!(
-        told.verdict == Verdict::Note && told.found.contains("301 s: pid 7"),
-        "{told:?}"
+        note.verdict == Verdict::Note && note.found.contains("301 s: pid 7"),
+        "{note:?}"
     );
 }
 

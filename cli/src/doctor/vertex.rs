@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn where_tokens_of_vertex_come_from_is_told_without_them() {
+    fn the_source_of_vertex_tokens_is_reported_without_them() {
         assert_eq!(say(&[("GOOGLE_CLOUD_PROJECT", "p")]), None);
         let (verdict, found) = say(&[("VERTEX_API_KEY", "very-secret")]).unwrap();
         assert_eq!(

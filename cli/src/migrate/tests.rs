@@ -4,7 +4,7 @@ use super::*;
 use crate::dev::postgres::{PostgresOptions, PrivatePostgres};
 
 #[test]
-fn every_migration_has_its_way_back_and_a_number_of_its_own() {
+fn every_migration_has_its_way_back_and_a_unique_number() {
     let mut versions: Vec<i64> = Vec::new();
     for up in MIGRATOR
         .iter()

@@ -70,7 +70,7 @@ impl Mongodb {
         })
     }
 
-    /// Runs a command in a session, and passes on the documents of its cursor until told to stop.
+    /// Runs a command in a session, and passes on the documents of its cursor until asked to stop.
     async fn cursor(
         &self,
         database: &str,

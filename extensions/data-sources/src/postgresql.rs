@@ -234,7 +234,7 @@ where
 }
 
 /// Returns whether it runs without a cursor.
-fn is_told(query: &str) -> bool {
+fn runs_without_cursor(query: &str) -> bool {
     let first = query
         .trim_start()
         .split(|c: char| !c.is_ascii_alphabetic())
@@ -332,14 +332,14 @@ impl Source for Postgresql {
     }
 
     async fn execute(&self, question: &Question<'_>) -> Result<Rows, SourceError> {
-        let told = is_told(question.query);
+        let without_cursor = runs_without_cursor(question.query);
         self.within(question.database, question.access, question.bounds, async |client| {
             if question.access == Access::Reads {
                 self.look_up(client, question).await?;
             }
             match question.access {
-                Access::Writes if !told => self.write(client, question).await,
-                Access::Reads if !told => self.fetch(client, question).await,
+                Access::Writes if !without_cursor => self.write(client, question).await,
+                Access::Reads if !without_cursor => self.fetch(client, question).await,
                 Access::Reads | Access::Writes => self.text_rows(client, question.query, question.bounds).await,
             }
         })

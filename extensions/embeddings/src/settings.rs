@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_its_own_gets_a_key_of_its_own() {
+    fn an_own_server_gets_its_own_key() {
         let theirs = Endpoints {
             openai_key: Some(Secret::new("sk-secret")),
             ..Endpoints::default()

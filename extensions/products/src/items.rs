@@ -103,7 +103,7 @@ impl Work<'_> {
         };
         let installed = packs::installed(&mut *self.db, self.workspace_id).await?;
         if installed.iter().any(|one| one.pack_id == pack.id) {
-            // Whoever installed it first: equal packs are the same.
+            // By any installation before: equal packs are the same.
             self.note(kind, name, Action::Keep, vec![]);
             return Ok(());
         }

@@ -329,7 +329,7 @@ impl<'a> Work<'a> {
             let Some(there) = agents::find_by_name(&mut *self.db, self.workspace_id, &name).await? else {
                 continue;
             };
-            // We can't see whether conversations refer to it: the database tells.
+            // We can't see whether conversations refer to it: the database refuses then.
             let mut savepoint = self.db.begin().await?;
             match agents::delete(&mut *savepoint, self.workspace_id, there.id).await {
                 Ok(_) => {

@@ -187,7 +187,7 @@ mod tests {
 
     /// Requirements: E09.
     #[test]
-    fn a_page_becomes_markdown_without_what_nobody_sees() {
+    fn a_page_becomes_markdown_without_its_invisible_parts() {
         let read = of_html(PAGE, "https://example.com/x", Mode::Reader, Format::Markdown).unwrap();
         assert_eq!(read.title.as_deref(), Some("A page"));
         assert!(read.content.contains("**bold**"), "{}", read.content);

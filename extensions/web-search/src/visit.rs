@@ -149,7 +149,7 @@ async fn read(answer: Answer, page_request: PageRequest) -> Result<Page, VisitEr
     Ok(Page {
         final_url,
         title: readable.title.map(|title| title.replace('\0', "")),
-        // One more character than shown tells that there is more. PostgreSQL stores no NUL.
+        // One more character than shown means that there is more. PostgreSQL stores no NUL.
         content: readable
             .content
             .chars()

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_what_would_be_right() {
+    fn an_error_says_what_would_be_right() {
         for (written, words) in [
             (json!({"colour": "red"}), "its fields are title, state_key"),
             (json!({"dueAt": "tomorrow"}), "a time with a time zone"),

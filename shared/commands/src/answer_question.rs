@@ -239,12 +239,12 @@ pub(super) async fn close(db: &mut PgConnection, run: &Run, id: Uuid, ending: En
     if !questions::close(db, id, run.root_run_id, status, answer, by).await? {
         return Ok(Wake::default());
     }
-    let told = run.event(Kind::QuestionAnswered {
+    let answered = run.event(Kind::QuestionAnswered {
         question_id: id,
         status: status.to_owned(),
         answer: answer.filter(|_| is_told).cloned(),
     });
-    let seq = log::append(db, run.log_id, Some(run.root_run_id), &[told]).await?;
+    let seq = log::append(db, run.log_id, Some(run.root_run_id), &[answered]).await?;
     sqlx::query!("update kb.agent_runs set safe_seq = $2 where id = $1", run.id, seq)
         .execute(&mut *db)
         .await?;

@@ -121,7 +121,7 @@ pub struct ToolEnded<'a> {
     pub status: CallStatus,
     pub output: Option<&'a Value>,
     /// The part of the result that is published.
-    pub told: Option<&'a Value>,
+    pub published: Option<&'a Value>,
     pub error: Option<&'a str>,
     pub duration_ms: i64,
     /// The stored `tool_result` message for the model.
@@ -224,7 +224,7 @@ impl ToolEnded<'_> {
             tool: self.tool.to_owned(),
             status,
             input: None,
-            result: self.told.cloned(),
+            result: self.published.cloned(),
             error: self.error.map(str::to_owned),
             duration_ms: Some(self.duration_ms),
         };

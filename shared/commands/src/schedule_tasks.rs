@@ -95,7 +95,7 @@ pub(super) async fn start_ready(db: &mut PgConnection, dag: &Dag) -> Result<Wake
                         start(db, dag, &task, &agents, &else_agent, &because, TaskRole::Work, &input).await?
                     }
                 },
-                Choice::Nobody(why) => fail(db, dag, &task, &why, None).await?,
+                Choice::None(why) => fail(db, dag, &task, &why, None).await?,
             });
         }
     }

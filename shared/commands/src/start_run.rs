@@ -1,5 +1,5 @@
 //! Begins an attempt. The first one opens the turn with `meta` and stores the model's initial messages; a later one
-//! sends `reset`, which tells readers what to discard, and continues from the stored messages. A run resumed after a
+//! sends `reset`, which names what readers discard, and continues from the stored messages. A run resumed after a
 //! wait has left nothing half-written: it only announces that it is thinking again.
 
 use serde_json::{Value, json};

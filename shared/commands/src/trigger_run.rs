@@ -1,4 +1,4 @@
-//! Starts a run outside a conversation, with a log of its own.
+//! Starts a run outside a conversation, with its own log.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;

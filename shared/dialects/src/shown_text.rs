@@ -1,4 +1,4 @@
-//! The text that a client was shown, where its protocol can't take words back. After a `reset` the step is written anew: what the client
+//! The text that a client was shown, where its protocol can't take words back. After a `reset` the step is written again: what the client
 //! was already shown is not shown again as long as the new text is the same; where it differs, the shown part is abandoned.
 
 /// What to show of a piece of text.
@@ -9,7 +9,7 @@ pub enum Shown {
     /// It continues what the client has.
     More(String),
     /// The new text differs from what the client has: end that part, and begin another one with this text.
-    Anew(String),
+    Replaced(String),
 }
 
 /// The text of the part that is being written.
@@ -39,13 +39,13 @@ impl ShownText {
             self.confirmed = self.shown.len();
             return Shown::More(rest);
         }
-        let anew = format!("{}{piece}", &self.shown[..self.confirmed]);
-        self.shown.clone_from(&anew);
+        let replaced = format!("{}{piece}", &self.shown[..self.confirmed]);
+        self.shown.clone_from(&replaced);
         self.confirmed = self.shown.len();
-        Shown::Anew(anew)
+        Shown::Replaced(replaced)
     }
 
-    /// The attempt that wrote it was lost; its successor writes it anew, from the part's beginning.
+    /// The attempt that wrote it was lost; its successor writes it again, from the part's beginning.
     pub fn reset(&mut self) {
         self.confirmed = 0;
     }
@@ -86,7 +86,7 @@ mod tests {
         text.add("Hello");
         text.reset();
         assert_eq!(text.add("He"), Shown::Nothing);
-        assert_eq!(text.add("y"), Shown::Anew("Hey".into()));
+        assert_eq!(text.add("y"), Shown::Replaced("Hey".into()));
         assert_eq!(text.text(), "Hey");
     }
 

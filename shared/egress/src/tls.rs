@@ -1,5 +1,5 @@
 //! TLS of outgoing HTTP: the system's root certificates are read once for the process, not for each client. Reading them
-//! costs more than a request: a web page or a webhook has a client of its own.
+//! costs more than a request: a web page or a webhook has its own client.
 
 use std::sync::{Arc, LazyLock};
 

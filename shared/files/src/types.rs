@@ -134,7 +134,7 @@ pub fn signature(head: &[u8]) -> Signature {
     if at(0, b"\xff\xfe") || at(0, b"\xfe\xff") {
         return Signature::Foreign("text in UTF-16 (save it as UTF-8)");
     }
-    // Frames of MPEG audio begin with eleven bits; the layer tells AAC from MP3. (0xFF begins no text.)
+    // Frames of MPEG audio begin with eleven bits; the layer distinguishes AAC from MP3. (0xFF begins no text.)
     if let [0xff, second, ..] = head
         && second & 0xe0 == 0xe0
     {

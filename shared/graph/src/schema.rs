@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_tells_objects_types_from_relationships_types() {
+    fn the_version_distinguishes_types_of_objects_and_relationships() {
         let (a, none) = (vec!["A".to_owned()], Vec::new());
         assert_ne!(type_set_hash(&a, &none), type_set_hash(&none, &a));
         assert_eq!(type_set_hash(&a, &none), type_set_hash(&a, &none));

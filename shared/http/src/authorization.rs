@@ -69,7 +69,7 @@ impl<S: Scoped> Admits for Caller<S> {
     const ACCESS: Access = Access::Scope(S::SCOPE);
 }
 
-/// The declaration of an operation that everybody may call, without a credential.
+/// The declaration of an operation that anyone may call, without a credential.
 pub struct Public;
 
 impl Admits for Public {
@@ -93,7 +93,7 @@ pub trait Declares {
     const ACCESS: Access;
 }
 
-/// For handlers with these arguments after the declaration. `M` is what axum tells the kinds of handlers apart by.
+/// For handlers with these arguments after the declaration. `M` distinguishes the kinds of handlers for axum.
 macro_rules! declares {
     ($(($($rest:ident),*))+) => {$(
         impl<M, A: Admits, $($rest),*> Declares for (M, A, $($rest,)*) {

@@ -192,7 +192,7 @@ impl PageParams {
     }
 }
 
-/// Builds a page from one extra item, which tells whether there is a next page.
+/// Builds a page from one extra item, which shows whether there is a next page.
 pub fn page<Row, Item, K: Serialize>(
     mut rows: Vec<Row>,
     limit: i64,

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unverified_address_names_nobody() {
+    fn an_unverified_address_identifies_no_user() {
         let oidc = oidc(|args| args.oidc_user_claim = "email".to_owned());
         let handle = |more: Value| oidc.handle(&claims(more));
         assert_eq!(handle(json!({"email": "a@example.org"})), None);

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_counts_for_all_limits_and_the_tightest_is_told() {
+    fn a_request_counts_for_all_limits_and_reports_the_tightest() {
         let mut args = HttpArgs::default();
         (args.rate_per_s, args.user_rate_per_s, args.project_rate_per_s) = (100, 2, 50);
         let rates = Rates::new(&args);

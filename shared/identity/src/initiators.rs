@@ -13,7 +13,7 @@ use rejoin_types::access::Scope;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Membership {
     /// No maker, as for a product's job, installed by a user who may configure agents.
-    Nobody,
+    NoInitiator,
     Member(Role),
     Left,
 }
@@ -45,7 +45,7 @@ impl Membership {
     /// Returns why nothing may be started on the maker's behalf. None: it may.
     pub fn revoked(self) -> Option<Revoked> {
         match self {
-            Membership::Nobody => None,
+            Membership::NoInitiator => None,
             Membership::Left => Some(Revoked::Left),
             Membership::Member(role) if role.allows(&[Scope::Write]) => None,
             Membership::Member(role) => Some(Revoked::MayNotWrite(role)),
@@ -55,7 +55,7 @@ impl Membership {
     /// Returns whether the maker may use internal agents: users who may configure agents can.
     pub fn reaches_internal_agents(self) -> bool {
         match self {
-            Membership::Nobody => true,
+            Membership::NoInitiator => true,
             Membership::Member(role) => role.allows(&[Scope::Admin]),
             Membership::Left => false,
         }
@@ -69,7 +69,7 @@ pub async fn membership(
     initiator: Option<Uuid>,
 ) -> Result<Membership, sqlx::Error> {
     let Some(user_id) = initiator else {
-        return Ok(Membership::Nobody);
+        return Ok(Membership::NoInitiator);
     };
     let role = sqlx::query_scalar!("select kb.member_role($1, $2)", workspace_id, user_id)
         .fetch_one(db)
@@ -83,9 +83,9 @@ mod tests {
 
     #[test]
     fn writers_start_work_and_admins_reach_internal_agents() {
-        let told = |membership: Membership| (membership.revoked(), membership.reaches_internal_agents());
-        assert_eq!(told(Membership::Nobody), (None, true));
-        assert_eq!(told(Membership::Left), (Some(Revoked::Left), false));
+        let rights = |membership: Membership| (membership.revoked(), membership.reaches_internal_agents());
+        assert_eq!(rights(Membership::NoInitiator), (None, true));
+        assert_eq!(rights(Membership::Left), (Some(Revoked::Left), false));
         assert_eq!(Revoked::Left.code(), "maker_left");
         assert_eq!(Revoked::MayNotWrite(Role::Viewer).code(), "maker_may_not_write");
         for role in Role::ALL {
@@ -96,7 +96,7 @@ mod tests {
                 Role::Viewer => (refused, false),
                 Role::Operator => (refused, true),
             };
-            assert_eq!(told(Membership::Member(role)), expected, "{role:?}");
+            assert_eq!(rights(Membership::Member(role)), expected, "{role:?}");
         }
     }
 }

@@ -8,7 +8,7 @@
 //! - `web_settings`   what agents may do on the web
 //! - `google_tokens`  sealed tokens of linked Google calendars
 //! - `webhook_secrets` sealed secrets of webhooks
-//! - `key_rotation`   seals every data key anew under another master key
+//! - `key_rotation`   seals every data key again under another master key
 
 pub mod data_sources;
 pub mod google_tokens;

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_in_the_tools_own_words() {
+    fn a_failure_has_the_tools_own_message() {
         let of = |result| of(result, &[]);
         let failed = json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
         assert_eq!(of(result(failed)), Err("no such file".to_owned()));

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_bearer_token_is_refused_without_being_told() {
+    fn what_is_no_bearer_token_is_refused_without_being_repeated() {
         let url = Url::parse("https://login.example/token?key=s3cret").unwrap();
         for answer in [
             json!({}),

@@ -108,10 +108,10 @@ mod tests {
     use super::*;
     use crate::{ModelRequest, ModelStream};
 
-    struct Nobody;
+    struct NeverAsked;
 
     #[async_trait::async_trait]
-    impl Provider for Nobody {
+    impl Provider for NeverAsked {
         async fn stream(&self, _: ModelRequest) -> Result<ModelStream, ModelError> {
             Err(error("model_unavailable"))
         }
@@ -130,7 +130,7 @@ mod tests {
         Candidate {
             model: Resolved {
                 name: name.to_owned(),
-                provider: Arc::new(Nobody),
+                provider: Arc::new(NeverAsked),
                 replaced: None,
             },
             price: None,

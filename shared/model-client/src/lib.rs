@@ -12,7 +12,7 @@
 //! - `genai`     models over the network, through the genai crate
 //! - `demo`      `demo:graph`, the rule-based substitute of `rejoin dev`
 //!
-//! Called by the worker's runs, which add a provider of their own: flows over sub-agents. Prices, limits and abilities of
+//! Called by the worker's runs, which add their own provider: flows over sub-agents. Prices, limits and abilities of
 //! models are in `rejoin_models`.
 
 mod demo;

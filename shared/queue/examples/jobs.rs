@@ -1,7 +1,7 @@
 //! The life of a few jobs: enqueue, claim, heartbeat, complete, retry, fail, and bring a dead job back.
 //!
 //! `DATABASE_URL=postgres://… cargo run -p rejoin-queue --example jobs`, on a database that has the migration `0001_queue`.
-//! The jobs are in a queue of their own, so that no other worker takes them.
+//! The jobs are in a separate queue, so that no other worker takes them.
 
 use std::error::Error;
 use std::io::Write;

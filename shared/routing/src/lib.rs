@@ -183,10 +183,10 @@ impl Choosing<'_> {
         };
         let rank = |(agent, weight): (&Specialist<'_>, f32)| (weight, Reverse(agent.databases.len()));
         let (leader, most) = weights().reduce(|best, next| if rank(next) > rank(best) { next } else { best })?;
-        let nobody = evidence.only_about(self.unserved()).max(0.0);
+        let without = evidence.only_about(self.unserved()).max(0.0);
         let next = weights()
             .filter(|(agent, _)| is_rival(leader, agent, evidence))
-            .fold(nobody, |next, (_, weight)| next.max(weight));
+            .fold(without, |next, (_, weight)| next.max(weight));
         let lead = most - next;
         if lead < LEAD {
             return None;

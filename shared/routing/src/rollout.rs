@@ -31,7 +31,7 @@ mod tests {
 
     /// Requirements: D13, D59.
     #[test]
-    fn the_percentage_is_met_and_nobody_moves() {
+    fn the_percentage_is_met_and_no_conversation_changes_its_agent() {
         let ids: Vec<Uuid> = (0..20_000).map(|number| Uuid::from_u128(number << 70)).collect();
         for percent in [0, 10, 50, 100] {
             let taken = ids.iter().filter(|id| rolled_in(**id, percent)).count();

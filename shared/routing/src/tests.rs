@@ -326,7 +326,7 @@ fn the_users_habit_is_the_last_clue() {
 }
 
 #[test]
-fn agents_may_share_kinds_and_have_words_of_their_own() {
+fn agents_may_share_kinds_and_have_their_own_words() {
     let words = ["past due".to_owned(), "rechnung".to_owned()];
     let sales = specialist(Uuid::from_u128(4), "sales", &[Database::PostgreSql]);
     let billing = Specialist {

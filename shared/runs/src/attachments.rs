@@ -1,5 +1,5 @@
 //! Attachments of a message: consoles, databases, files (requirement D46). Databases and files are stored with the
-//! message in `attachedContext.items`; consoles are rows of their own, referenced by `attachedContext.consoles`. The
+//! message in `attachedContext.items`; consoles are separate rows, referenced by `attachedContext.consoles`. The
 //! model reads databases and files after the message's text.
 
 use chrono::{DateTime, Utc};

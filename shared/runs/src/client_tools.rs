@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_has_a_plain_name_of_its_own_and_a_schema_of_an_object() {
+    fn a_tool_has_a_unique_plain_name_and_an_object_schema() {
         let object = json!({"type": "object", "properties": {"city": {"type": "string"}}});
         assert_eq!(check(&[tool("get-weather_2", object.clone())]), Ok(()));
         for (tools, expected) in [

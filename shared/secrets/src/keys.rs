@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn none_or_both_settings_are_told_apart() {
+    fn no_setting_and_both_settings_are_different_errors() {
         let key = generate();
         let file = Path::new("/nowhere/at/all");
         assert!(matches!(MasterKeys::configured(None, None), Err(KeyError::None)));

@@ -1,4 +1,4 @@
-//! Serves HTTP/1.1 over accepted connections until told to stop. Called by `lib`.
+//! Serves HTTP/1.1 over accepted connections until asked to stop. Called by `lib`.
 //!
 //! All connections share one router: axum's own `serve` gives each a copy of all routes, about 200 KB here. A started
 //! stream is taken from the server library (see `sse::delivery`), whose per-connection memory (two buffers, a parser)

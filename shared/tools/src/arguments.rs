@@ -127,7 +127,7 @@ pub async fn admit_apart(spec: &ToolSpec, arguments: &Value) -> Result<Value, St
 }
 
 /// Validates a call's arguments; the error is for the model: no tool acts upon arguments that violate its schema,
-/// whoever wrote the tool. Null and an absent property are equivalent, where the schema allows null.
+/// the author of the tool. Null and an absent property are equivalent, where the schema allows null.
 pub fn admit(spec: &ToolSpec, arguments: &Value) -> Result<Value, String> {
     held(&spec.name, &spec.parameters, arguments.clone())
 }
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_told_with_what_the_tool_takes() {
+    fn an_error_lists_the_tools_arguments() {
         let missing = read(json!({"limit": "many"})).unwrap_err();
         assert!(missing.contains("query") && missing.contains("limit: "), "{missing}");
         for words in [

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_types_are_told_with_the_known_ones() {
+    fn unknown_types_are_an_error_that_lists_the_known_ones() {
         let asked = ["package".to_owned(), "Section".to_owned()];
         let told = unknown("type", &asked, &["Package", "Section"]).unwrap();
         assert_eq!(

@@ -60,7 +60,7 @@ pub(super) fn next(flow: &Flow, topic: &str, request: &ModelRequest) -> Result<N
         return Err(refused("sub_agent_failed", message));
     }
     if request.tools.is_empty() {
-        // Told to stop.
+        // Asked to stop.
         return Ok(NextAction::Answer(format!(
             "The discussion did not finish.\n\n{}",
             discussion.listed()

@@ -409,7 +409,7 @@ impl Execution {
             tool: &call.tool_name,
             status: ended.status,
             output: ended.output.as_ref(),
-            told: cut.as_ref().or(ended.output.as_ref()),
+            published: cut.as_ref().or(ended.output.as_ref()),
             error: ended.error.as_deref(),
             duration_ms: ended.duration_ms,
             result_message: &json!(message),

@@ -22,7 +22,7 @@ use super::deferred::{Answer, waited_ms};
 use super::limits::Verdict;
 use super::{End, Execution};
 
-/// A client's tool, as the model is told of it.
+/// A client's tool, as the model sees it.
 struct OfClient {
     spec: ToolSpec,
 }

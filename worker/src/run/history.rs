@@ -212,10 +212,10 @@ fn estimated_tokens(content: &Value) -> u64 {
 async fn whole_prompt(services: &Services, run: &Run, definition: &AgentDefinition) -> Result<String, sqlx::Error> {
     let mut prompt = definition.system_prompt.clone();
     if run.conversation_id.is_some() {
-        let told = prompts::get(&services.db.pool_sqlx, run.workspace_id, run.user_id).await?;
-        for (whose, told) in [("the project", told.of_project), ("the user", told.of_user)] {
-            if let Some(told) = told.filter(|told| !told.trim().is_empty()) {
-                prompt.push_str(&format!("\n\nInstructions of {whose} for every answer:\n{told}"));
+        let prompts = prompts::get(&services.db.pool_sqlx, run.workspace_id, run.user_id).await?;
+        for (whose, own) in [("the project", prompts.of_project), ("the user", prompts.of_user)] {
+            if let Some(own) = own.filter(|own| !own.trim().is_empty()) {
+                prompt.push_str(&format!("\n\nInstructions of {whose} for every answer:\n{own}"));
             }
         }
     }

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn another_call_or_another_result_begins_anew() {
+    fn another_call_or_another_result_resets_the_count() {
         let mut repeats = Repeats::default();
         for round in 0..10 {
             assert_eq!(repeats.ask("poll", &json!({})), Verdict::Go);

@@ -105,7 +105,7 @@ impl Execution {
             new.metadata["executor"] = new.metadata["planner"].clone();
         }
         let reviewer = match new.mode {
-            ExecutionMode::AutoExecute => Reviewer::Nobody,
+            ExecutionMode::AutoExecute => Reviewer::None,
             ExecutionMode::DraftOnly => Reviewer::Person(planning::question(&new)),
             ExecutionMode::AgentReview => match &self.request.planning.reviewer {
                 None => Reviewer::Rules(planning::by_rules(&new)),

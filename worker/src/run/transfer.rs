@@ -116,7 +116,7 @@ impl Execution {
                 tool: &call.tool_name,
                 status: CallStatus::Completed,
                 output: Some(&output),
-                told: Some(&output),
+                published: Some(&output),
                 error: None,
                 duration_ms: 0,
                 result_message: &message,

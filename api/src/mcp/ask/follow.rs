@@ -1,4 +1,4 @@
-//! Follows a turn to its end, and tells the client of its progress.
+//! Follows a turn to its end, and reports its progress to the client.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;

@@ -91,7 +91,7 @@ async fn it_keeps_its_data_over_a_restart_and_a_crash_and_stops() {
     assert_eq!(again.url(), url);
     assert_eq!(ask(&url, "select word from kept").await.unwrap(), "here");
 
-    // A second owner is told about the first.
+    // A second owner learns of the first.
     let refused = format!("{:#}", PrivatePostgres::start(quick(&dir)).await.unwrap_err());
     assert!(
         refused.contains(&format!("is in use by pid {}", std::process::id())),
@@ -127,7 +127,7 @@ async fn as_root_an_unreachable_directory_gets_a_cluster_elsewhere() {
     assert_eq!(ask(&postgres.url(), "select 'there'").await.unwrap(), "there");
     postgres.stop().await.unwrap();
     drop(postgres);
-    // It is found again; and a removed directory starts anew, without the old cluster.
+    // It is found again; and a removed directory starts again, without the old cluster.
     let again = PrivatePostgres::start(quick(&dir)).await.unwrap();
     assert_eq!(again.cluster_dir(), cluster);
     drop(again);

@@ -49,7 +49,7 @@ const DRAINS: &str = "trap 'echo drained; exit 0' TERM; echo up; while :; do sle
 const STUBBORN: &str = "trap '' TERM; echo up; while :; do sleep 0.05; done";
 
 #[tokio::test]
-async fn a_killed_worker_is_restarted_and_its_new_pid_is_told() {
+async fn a_killed_worker_is_restarted_and_its_new_pid_is_printed() {
     let (mut supervisor, lines) = supervisor(LIMIT);
     let first = supervisor.spawn(Role::Worker(2), ["-c", DRAINS], NO_ENV).unwrap();
     lines.wait_for(|line| line == "[worker 2] up").await;

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_taken_is_told_by_its_name() {
+    fn what_cannot_be_imported_is_reported_by_its_name() {
         let at = json!({"dateTime": "2027-03-01T10:00:00Z"});
         for (change, word) in [
             (json!({"start": null}), "no start or end time"),

@@ -89,7 +89,7 @@ impl Mongodb {
     pub(super) async fn rights(&self, client: &Client) -> Result<Rights, SourceError> {
         use mongodb::error::ErrorKind;
         let untold = match self.settings.user {
-            None => Rights::Nobody,
+            None => Rights::NoUser,
             Some(_) => Rights::Unknown,
         };
         let status = doc! { "connectionStatus": 1, "showPrivileges": true, "maxTimeMS": millis(&self.look) };

@@ -53,7 +53,7 @@ const NAMED: usize = 5;
 pub(super) enum Rights {
     OnlyReads,
     /// Not authenticated: servers without access control allow everything.
-    Nobody,
+    NoUser,
     /// `insert on shop`, the first of them.
     More(Vec<String>),
     /// The server doesn't report it.
@@ -65,7 +65,7 @@ impl Rights {
     pub(super) fn fault(&self) -> Option<String> {
         match self {
             Rights::OnlyReads => None,
-            Rights::Nobody => {
+            Rights::NoUser => {
                 Some("the server accepts connections without a user, so the source may be writable".to_owned())
             }
             Rights::More(actions) => Some(format!(
@@ -84,7 +84,7 @@ impl Rights {
     fn read(status: &Document) -> Option<Self> {
         let reported = status.get_document("authInfo").ok()?;
         if reported.get_array("authenticatedUsers").ok()?.is_empty() {
-            return Some(Rights::Nobody);
+            return Some(Rights::NoUser);
         }
         let mut more: Vec<String> = Vec::new();
         for privilege in reported.get_array("authenticatedUserPrivileges").ok()? {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_not_taken_for_reading() {
+    fn what_is_not_declared_is_not_assumed_to_be_reading() {
         for strange in [
             doc! {},
             doc! { "authInfo": {} },
@@ -226,8 +226,8 @@ mod tests {
         ] {
             assert_eq!(Rights::of(&strange), Rights::Unknown, "{strange}");
         }
-        let nobody = doc! { "authInfo": { "authenticatedUsers": [], "authenticatedUserPrivileges": [] } };
-        assert_eq!(Rights::of(&nobody), Rights::Nobody);
+        let no_user = doc! { "authInfo": { "authenticatedUsers": [], "authenticatedUserPrivileges": [] } };
+        assert_eq!(Rights::of(&no_user), Rights::NoUser);
         assert_eq!(
             Rights::of(&status(vec![])),
             Rights::OnlyReads,
@@ -326,10 +326,10 @@ mod tests {
                 on(doc! { "db": "shop", "collection": "" }, &["insert", "remove"]),
             ])
         };
-        let nobody = doc! { "authInfo": { "authenticatedUsers": [], "authenticatedUserPrivileges": [] }, "ok": 1.0 };
+        let no_user = doc! { "authInfo": { "authenticatedUsers": [], "authenticatedUserPrivileges": [] }, "ok": 1.0 };
         for (status, words) in [
             (Some(writer()), "insert on shop, remove on shop"),
-            (Some(nobody), "without a user"),
+            (Some(no_user), "without a user"),
             (Some(doc! { "ok": 1.0 }), "without a user"),
             (None, "without a user"),
         ] {

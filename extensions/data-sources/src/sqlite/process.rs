@@ -230,7 +230,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Closing it tells the process to stop.
+        // Closing it stops the process.
         self.stdin = None;
         if self.access == Access::Reads {
             // Killed when dropped.

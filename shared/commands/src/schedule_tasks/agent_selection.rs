@@ -157,7 +157,7 @@ async fn model_selection_ended(
         // Agents were added or deleted meanwhile.
         (_, Choice::Agent { name, because }) => (name, because),
         (_, Choice::Ask { .. }) => return fail(db, dag, task, "no agent was selected", None).await,
-        (_, Choice::Nobody(why)) => return fail(db, dag, task, &why, None).await,
+        (_, Choice::None(why)) => return fail(db, dag, task, &why, None).await,
     };
     let input = work_input(db, task).await?;
     start(db, dag, task, agents, &name, &because, TaskRole::Work, &input).await

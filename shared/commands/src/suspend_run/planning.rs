@@ -21,7 +21,7 @@ pub struct PlanAhead {
 
 #[derive(Debug, Clone)]
 pub enum Reviewer {
-    Nobody,
+    None,
     /// A user approves it.
     Person(NewQuestion),
     /// An agent, whose answer is parsed as a verdict.
@@ -54,11 +54,11 @@ impl SuspendRun<'_> {
         }
         self.tell_now(db, events).await?;
         let status = match ahead.reviewer {
-            Reviewer::Nobody => "pending",
+            Reviewer::None => "pending",
             Reviewer::Person(_) | Reviewer::Agent(_) | Reviewer::Rules(_) => "pending_review",
         };
         match &ahead.reviewer {
-            Reviewer::Nobody => {
+            Reviewer::None => {
                 let plan = execute_plan::create(db, run, call.id, &ahead.new, status).await?;
                 execute_plan::begin(db, run, &plan).await
             }

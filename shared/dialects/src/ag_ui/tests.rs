@@ -437,7 +437,7 @@ fn a_failed_run_is_an_error_and_a_cancelled_one_is_not() {
 }
 
 #[test]
-fn a_reply_that_was_not_told_in_pieces_is_told_at_the_end() {
+fn a_reply_that_was_not_streamed_is_sent_at_the_end() {
     let mut events = begin();
     events.extend(end("All at once."));
     let sent = read(Begin::After(0), &numbered(events));

@@ -1,7 +1,7 @@
 //! The messages of a run and its sub-agents, folded from its events, as a client has them: what `MESSAGES_SNAPSHOT` says of this turn.
 //!
 //! A step of a run is one assistant message, `{run}-{step}`: its text, and the calls that it asks for. After a `reset` the step is written
-//! anew, under the same ids.
+//! again, under the same ids.
 
 use std::collections::HashMap;
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 /// Fields that every event has, and those that say the same as the part's type.
 const OF_ALL: [&str; 2] = ["type", "stepNumber"];
 
-/// The parts so far that have an id, each with its data: what an event does not say anew stays.
+/// The parts so far that have an id, each with its data: what an event does not repeat stays.
 #[derive(Debug, Default)]
 pub(super) struct DataParts {
     known: BTreeMap<(&'static str, String), Map<String, Value>>,

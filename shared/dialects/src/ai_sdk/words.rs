@@ -51,7 +51,7 @@ impl Words {
         let text = match self.shown.add(piece) {
             Shown::Nothing => return,
             Shown::More(text) => text,
-            Shown::Anew(text) => {
+            Shown::Replaced(text) => {
                 self.abandon(chunks);
                 text
             }
@@ -69,7 +69,7 @@ impl Words {
         chunks.push(&json!({ "type": format!("{name}-delta"), "id": id, "delta": text }));
     }
 
-    /// The step is written anew.
+    /// The step is written again.
     pub fn reset(&mut self) {
         self.held.clear();
         self.shown.reset();

@@ -239,7 +239,7 @@ impl Fold {
                 match shown {
                     Shown::Nothing => {}
                     Shown::More(more) => changes.push(Change::Text(more)),
-                    Shown::Anew(anew) => changes.extend([Change::TextAbandoned, Change::Text(anew)]),
+                    Shown::Replaced(text) => changes.extend([Change::TextAbandoned, Change::Text(text)]),
                 }
                 self.step.has_text = true;
             }
@@ -256,7 +256,7 @@ impl Fold {
                 match step.reasoning.add(piece) {
                     Shown::Nothing => {}
                     Shown::More(more) => changes.push(Change::Reasoning(more)),
-                    Shown::Anew(anew) => changes.extend([Change::ReasoningDone, Change::Reasoning(anew)]),
+                    Shown::Replaced(text) => changes.extend([Change::ReasoningDone, Change::Reasoning(text)]),
                 }
                 step.has_reasoning = true;
             }

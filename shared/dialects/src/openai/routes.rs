@@ -42,7 +42,7 @@ const PREFIX: &str = "/v1/";
 const PROBLEM_MAX_BYTES: usize = 64 * 1024;
 /// The member of a problem that names the wrong parameter.
 const PARAM: &str = "param";
-/// Tells clients of this protocol not to send a request again by themselves.
+/// Asks clients of this protocol not to send a request again by themselves.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 pub fn routes() -> Routes {

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_is_ended_whatever_is_said() {
+    fn no_other_process_is_ended_whatever_the_input() {
         let mut charge = Charge::default();
         for line in [
             "guard 0:KILL:KILL",

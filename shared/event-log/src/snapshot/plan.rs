@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_is_told_as_its_events_leave_it() {
+    fn a_plan_is_described_as_its_events_leave_it() {
         let mut plan = None;
         let made = json!({"id": "p", "status": "pending_review", "steps": [{"stepNumber": 1, "status": "pending"}, {"stepNumber": 2, "status": "pending"}]});
         let step = |number: i32, status: &str, rest: Value| {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_is_told_once_and_the_newest_are_kept() {
+    fn an_operation_is_listed_once_and_the_newest_are_kept() {
         let operation = |name: &str, status: &str| Operation {
             action: "create".into(),
             entity_type: "task".into(),

@@ -76,7 +76,7 @@ fn calls_and_sub_agents_know_where_in_the_text_they_began() {
 }
 
 #[test]
-fn what_sub_agents_say_is_theirs() {
+fn words_of_sub_agents_are_marked_as_theirs() {
     let (run, child) = (Uuid::now_v7(), Uuid::now_v7());
     let sub_agent = |status: &str| Kind::SubAgent {
         status: status.into(),

@@ -2,7 +2,7 @@
 //!
 //! NOTIFY takes an instance-wide lock at commit, so it is never part of a data transaction: hints are collected here
 //! and sent as one notification at most every [`COALESCE`], over their own connection. The listening connection is
-//! probed by a notification to itself: a silent one is replaced, and all waiters are told to poll everything.
+//! probed by a notification to itself: a silent one is replaced, and all waiters poll everything.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tasks_input_is_told_from_a_question() {
+    fn a_tasks_input_is_distinguished_from_a_question() {
         let input = "# All about apt\nPut together.\n\n## What came before\n### what: What is apt?\nIt is a tool.\n### users: Who?\nMany.\n";
         assert_eq!(heading(input), Some("All about apt"));
         assert_eq!(

@@ -227,7 +227,7 @@ fn results_of_an_earlier_turn_are_not_taken_for_this_ones() {
 }
 
 #[test]
-fn a_failed_tool_is_told_and_not_called_again() {
+fn a_failed_tool_is_reported_and_not_called_again() {
     let failed = Message::ToolResult {
         call_id: "c".to_owned(),
         tool: "hybrid_search".to_owned(),

@@ -182,7 +182,7 @@ impl Target<'_> {
             Some(effort) => {
                 parameters.add(Parameter::Effort);
                 options = options.with_reasoning_effort(match self.adapter {
-                    // Told above.
+                    // Reported above.
                     AdapterKind::OpenRouter => Effort::Budget(0),
                     _ => effort,
                 });

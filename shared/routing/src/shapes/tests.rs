@@ -19,7 +19,7 @@ fn every_shape_is_written_as_it_is_looked_for() {
 }
 
 #[test]
-fn each_dialect_is_told_by_what_only_it_writes() {
+fn each_dialect_is_recognized_by_its_own_syntax() {
     for (source, databases) in [
         ("db.orders.aggregate([{ $match: { paid: true } }])", MONGO),
         ("[{\"$lookup\": {\"from\": \"users\"}}]", MONGO),
@@ -51,7 +51,7 @@ fn each_dialect_is_told_by_what_only_it_writes() {
 }
 
 #[test]
-fn any_sql_is_told_from_prose() {
+fn any_sql_is_distinguished_from_prose() {
     for source in [
         "SELECT a FROM b",
         "why is select * from users slow",

@@ -279,7 +279,7 @@ mod tests {
 
     /// Requirements: D17.
     #[test]
-    fn a_handoff_is_named_by_its_agent_or_by_a_word_of_its_own() {
+    fn a_handoff_is_named_by_its_agent_or_its_own_name() {
         let config = json!({"handoffs": ["Postgres Analyst", {"agent": "mongodb-analyst", "as": "mongodb"}]});
         let words: Vec<_> = Settings::of(&config)
             .unwrap()

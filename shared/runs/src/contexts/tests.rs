@@ -90,7 +90,7 @@ fn a_focus_is_read_in_both_spellings_and_nothing_else() {
 
 /// Requirements: E13.
 #[test]
-fn fullness_is_told_with_its_limits() {
+fn fullness_is_shown_with_its_limits() {
     let status = |tokens| usage(tokens, None)["status"].as_str().unwrap().to_owned();
     assert_eq!(
         [status(0), status(2_100), status(2_126), status(2_500)],

@@ -33,7 +33,7 @@ pub enum Choice {
         because: String,
     },
     /// There is none; the reason.
-    Nobody(String),
+    None(String),
 }
 
 /// Selects among the workspace's agents.
@@ -43,7 +43,7 @@ pub fn choose(dag: &Dag, task: &DagTask, agents: &[AgentDefinition]) -> Choice {
         return if known(wanted) {
             chosen(wanted, "named by the task")
         } else {
-            Choice::Nobody(format!("there is no agent {wanted}"))
+            Choice::None(format!("there is no agent {wanted}"))
         };
     }
     let rules = Vec::<SelectRule>::deserialize(&dag.rules).unwrap_or_default();
@@ -51,7 +51,7 @@ pub fn choose(dag: &Dag, task: &DagTask, agents: &[AgentDefinition]) -> Choice {
         return if known(&rule.agent) {
             chosen(&rule.agent, &format!("rule {nth}: {}", described(rule)))
         } else {
-            Choice::Nobody(format!("rule {nth} selects {}, which does not exist", rule.agent))
+            Choice::None(format!("rule {nth} selects {}, which does not exist", rule.agent))
         };
     }
     let deciders: Vec<&String> = [&dag.selector_agent, &dag.judge_agent, &dag.triage_agent]
@@ -73,7 +73,7 @@ pub fn choose(dag: &Dag, task: &DagTask, agents: &[AgentDefinition]) -> Choice {
         .collect();
     scored.sort_by(|(a, one), (b, other)| b.cmp(a).then_with(|| one.name.cmp(&other.name)));
     match (scored.as_slice(), &dag.selector_agent) {
-        ([], _) => Choice::Nobody("the project has no agents".to_owned()),
+        ([], _) => Choice::None("the project has no agents".to_owned()),
         ([(_, only)], _) => chosen(&only.name, "it is the only agent"),
         ([(best, first), (second, _), ..], _) if *best > *second => {
             chosen(&first.name, &format!("it shares the most words with the task: {best}"))
@@ -241,7 +241,7 @@ mod tests {
             Choice::Agent { name, .. } => name,
             Choice::Ask { selector } => format!("ask {selector}"),
             Choice::Tie { among, else_agent, .. } => format!("{else_agent} of {}", among.join(", ")),
-            Choice::Nobody(why) => format!("nobody: {why}"),
+            Choice::None(why) => format!("none: {why}"),
         }
     }
 
@@ -257,7 +257,7 @@ mod tests {
         let none = dag(json!([]), None);
         let with = dag(rules, Some("chooser"));
         assert_eq!(name(choose(&none, &task("x", Some("poet")), &agents)), "poet");
-        assert!(name(choose(&none, &task("x", Some("ghost")), &agents)).starts_with("nobody"));
+        assert!(name(choose(&none, &task("x", Some("ghost")), &agents)).starts_with("none"));
         assert_eq!(name(choose(&with, &task("A Rhyme", None), &agents)), "poet");
         let urgent = DagTask {
             priority: 1,

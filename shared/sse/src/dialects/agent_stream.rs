@@ -169,7 +169,7 @@ mod tests {
 
     /// Requirements: E17.
     #[test]
-    fn pages_are_told_states_that_they_know() {
+    fn pages_get_states_that_they_know() {
         for (native, here) in [
             ("thinking", "thinking"),
             ("executing_plan", "executing_plan"),
@@ -186,7 +186,7 @@ mod tests {
 
     /// Requirements: E22.
     #[test]
-    fn pages_are_told_types_of_things_that_they_know() {
+    fn pages_get_types_of_objects_that_they_know() {
         for (native, here) in [
             ("task", "task"),
             ("Task", "task"),

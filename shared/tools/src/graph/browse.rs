@@ -174,7 +174,7 @@ async fn get_entity_history(context: &ToolContext, arguments: &Arguments) -> Res
         return Err(tool_error(rejoin_graph::Error::not_found("object", id)));
     }
     let limit = arguments.integer("limit", 10, (1, 50));
-    // One more than requested tells whether there are more.
+    // One more than requested shows whether there are more.
     let mut versions = objects::history(&context.db, context.workspace_id, id, limit + 1)
         .await
         .map_err(tool_error)?;
@@ -270,7 +270,7 @@ async fn list_relationships(context: &ToolContext, arguments: &Arguments) -> Res
         filter.target_id = Some(entity(context, "target_id", target).await?.id);
     }
     let limit = arguments.integer("limit", 50, (1, 100));
-    // One more than requested tells whether there are more.
+    // One more than requested shows whether there are more.
     let mut found = relationships_inside(context, &filter, limit + 1).await?;
     let has_more = found.len() as i64 > limit;
     found.truncate(limit as usize);

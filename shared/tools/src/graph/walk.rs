@@ -76,7 +76,7 @@ pub(super) const TOOLS: &[Definition] = &[
     },
 ];
 
-/// Maximum number of edges per direction in a result of `get_entity_edges`: it has no limit of its own, and a hub has
+/// Maximum number of edges per direction in a result of `get_entity_edges`: it has no `limit`, and a hub has
 /// thousands.
 const MAX_EDGES: i64 = 100;
 

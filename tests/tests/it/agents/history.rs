@@ -61,7 +61,7 @@ async fn recorded(app: &TestApp) -> Uuid {
 
 /// Requirements: C29, C30, C61.
 #[tokio::test]
-async fn runs_are_listed_and_told_in_detail() {
+async fn runs_are_listed_and_shown_in_detail() {
     let app = quiet().await;
     let run = recorded(&app).await;
     let (_, page) = app.client().get(&runs(&app)).await;

@@ -329,7 +329,7 @@ async fn shared_instructions_reach_every_agent() {
 
 /// Requirements: D47.
 #[tokio::test]
-async fn an_agent_that_takes_over_is_told_what_all_agents_are_told() {
+async fn an_agent_that_takes_over_gets_the_prompts_of_all_agents() {
     let app = TestApp::start().await;
     let client = app.client();
     specialists(&app).await;

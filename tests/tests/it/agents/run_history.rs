@@ -334,7 +334,7 @@ async fn what_is_not_ones_own_is_neither_exported_nor_forked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_command_line_exports_forks_tells_and_answers() {
+async fn the_command_line_exports_forks_steers_and_answers() {
     let app = TestApp::start().await;
     let source = stepped(&app).await;
     let rejoin = |line: &[&str]| {

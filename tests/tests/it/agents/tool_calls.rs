@@ -73,7 +73,7 @@ async fn one_call_that_writes_makes_all_of_the_step_go_in_turn() {
 }
 
 #[tokio::test]
-async fn a_wrong_call_among_them_is_told_and_the_others_run() {
+async fn a_wrong_call_among_them_is_an_error_and_the_others_run() {
     let (tool, _) = Meeting::shared("look", true, 2);
     let app = app(Registry::new([tool])).await;
     let agent = app.agent("reader", &["look"]).await;

@@ -14,7 +14,7 @@ use super::spawning::{results, runs, spawn};
 
 /// Requirements: C20, C21.
 #[tokio::test]
-async fn a_sub_agent_has_a_time_of_its_own_and_pauses_at_its_end() {
+async fn a_sub_agent_has_its_own_time_limit_and_pauses_at_it() {
     let app = TestApp::with(AppOptions {
         worker: |config| config.run_grace_s = 0,
         ..AppOptions::default()

@@ -90,7 +90,7 @@ async fn admin_listings_include_internal_agents_on_request_only() {
 
 /// Requirements: C27.
 #[tokio::test]
-async fn tasks_reach_an_internal_agent_and_nobody_forks_its_runs() {
+async fn tasks_reach_an_internal_agent_whose_runs_cannot_be_forked() {
     let app = TestApp::start().await;
     let client = app.client();
     app.agent_with("hidden", &[], |content| content.visibility = "internal".to_owned())

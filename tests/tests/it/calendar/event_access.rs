@@ -76,7 +76,7 @@ async fn a_projects_conversation_sees_only_its_calendar() {
 
 /// Requirements: E10.
 #[tokio::test]
-async fn agents_write_into_the_users_calendar_and_nobody_else_sees_it() {
+async fn agents_write_into_the_users_calendar_which_is_private() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("secretary", &["*calendar*"]).await;

@@ -66,7 +66,7 @@ pub async fn standup(db: &TestDatabase) -> Value {
 
 /// Requirements: E56.
 #[tokio::test]
-async fn an_event_that_comes_back_keeps_its_clock_and_is_told_in_full() {
+async fn an_event_that_comes_back_keeps_its_local_time_and_is_whole() {
     let db = support::database().await;
     let event = standup(&db).await;
     assert_eq!(

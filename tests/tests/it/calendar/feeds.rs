@@ -37,7 +37,7 @@ async fn add(client: &Client, calendar: &str, title: &str) {
 
 /// Requirements: E56.
 #[tokio::test]
-async fn a_feed_shows_the_calendar_by_its_address_and_tells_changes() {
+async fn a_feed_serves_the_calendar_at_its_address_with_its_changes() {
     let app = TestApp::start().await;
     let client = app.client();
     let (work, private) = (calendar(&client).await, calendar(&client).await);

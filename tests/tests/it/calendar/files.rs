@@ -117,7 +117,7 @@ async fn a_calendar_is_exported_and_imported_as_it_was() {
 
 /// Requirements: E56.
 #[tokio::test]
-async fn files_of_other_programs_are_taken_and_what_is_not_is_told() {
+async fn files_of_other_programs_are_imported_and_the_rest_is_listed() {
     let app = TestApp::start().await;
     let client = app.client();
     let calendar = calendar(&client).await;

@@ -41,7 +41,7 @@ async fn told(linked: &Linked, word: &str) -> Value {
 
 /// Requirements: E56.
 #[tokio::test]
-async fn withdrawn_permission_is_told_and_sync_resumes_when_regranted() {
+async fn withdrawn_permission_is_reported_and_sync_resumes_with_it() {
     let linked = linked().await;
     linked
         .add(json!({"title": "Before", "start": "2027-03-01T10:00"}))
@@ -75,7 +75,7 @@ async fn withdrawn_permission_is_told_and_sync_resumes_when_regranted() {
 
 /// Requirements: E56.
 #[tokio::test]
-async fn when_google_forgets_where_we_were_all_is_compared_anew() {
+async fn when_google_forgets_our_position_all_is_compared_again() {
     let linked = linked().await;
     linked.google.account().page_size = 3;
     for day in 10..20 {
@@ -157,7 +157,7 @@ async fn what_google_asks_us_to_wait_is_waited_and_changes_wait_too() {
 
 /// Requirements: E56.
 #[tokio::test]
-async fn a_change_that_google_refuses_is_told_and_holds_up_no_other() {
+async fn a_change_that_google_refuses_is_reported_and_blocks_no_other() {
     let linked = linked().await;
     linked.google.meddle(|asked| {
         if asked.method == "POST" && asked.path.starts_with("/calendars/") {
@@ -236,7 +236,7 @@ async fn unsupported_events_are_named_and_the_others_come() {
 }
 
 #[tokio::test]
-async fn implausible_answers_are_told_and_change_nothing() {
+async fn implausible_answers_are_reported_and_change_nothing() {
     let elsewhere = Site::start(|_, _| typed("application/json", "{}")).await;
     let linked = linked().await;
     linked.add(json!({"title": "Sound", "start": "2027-03-01T10:00"})).await;
@@ -292,7 +292,7 @@ async fn implausible_answers_are_told_and_change_nothing() {
 
 /// Requirements: E56.
 #[tokio::test]
-async fn a_calendar_deleted_at_google_is_told_and_keeps_its_events() {
+async fn a_calendar_deleted_at_google_is_reported_and_keeps_events() {
     let linked = linked().await;
     linked.add(json!({"title": "Kept", "start": "2027-03-01T10:00"})).await;
     linked.same(FROM, TO).await;
@@ -327,7 +327,7 @@ async fn leave_that_was_given_in_part_or_not_at_all_links_nothing() {
 
 /// Requirements: E56.
 #[tokio::test]
-async fn who_has_left_the_project_is_not_synchronised_any_more() {
+async fn a_user_who_has_left_the_project_is_not_synchronised() {
     let mut linked = linked().await;
     linked.app.crash_workers();
     let pool = linked.app.db.pool.clone();
@@ -343,7 +343,7 @@ async fn who_has_left_the_project_is_not_synchronised_any_more() {
 
 /// Requirements: E56.
 #[tokio::test]
-async fn tokens_are_sealed_anew_with_the_other_secrets() {
+async fn tokens_are_sealed_again_with_the_other_secrets() {
     use rejoin_identity::audit::Actor;
     use rejoin_integrations::key_rotation;
     use rejoin_secrets::MasterKeys;

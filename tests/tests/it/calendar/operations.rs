@@ -10,7 +10,7 @@ use super::events::{called, context, standup};
 
 /// Requirements: E21, E22, E23.
 #[tokio::test]
-async fn people_are_told_what_is_done_to_which_event_by_its_name() {
+async fn calls_of_the_calendars_tools_are_described_by_events_names() {
     let db = support::database().await;
     let own = standup(&db).await;
     let mut focused = context(&db);

@@ -137,7 +137,7 @@ async fn each_type_has_its_own_prompt_and_tools() {
 
 /// Requirements: E37.
 #[tokio::test]
-async fn a_thing_in_focus_is_kept_and_told_and_the_model_knows_it() {
+async fn the_focus_is_kept_and_sent_to_readers_and_the_model() {
     let app = TestApp::start().await;
     let client = app.client();
     let ids = project(&client, "Apollo").await;

@@ -85,7 +85,7 @@ impl Tool for Compass {
 
 /// Requirements: E13, E15, E16, E35, E36, E37, E58.
 #[tokio::test]
-async fn a_turn_tells_what_it_is_about_and_the_model_knows_it() {
+async fn a_turns_context_is_sent_to_readers_and_the_model() {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &["schema_version"]).await;
     let id = project(&app, "Apollo").await;

@@ -71,7 +71,7 @@ async fn the_default_agent_is_installed_by_its_endpoint_once() {
 
 /// Requirements: A23.
 #[tokio::test]
-async fn nobody_but_its_endpoint_installs_the_default_agent() {
+async fn only_its_endpoint_installs_the_default_agent() {
     let mut app = TestApp::start().await;
     let client = app.client();
     app.model.script([Reply::text("one"), Reply::text("two")]);

@@ -144,7 +144,7 @@ async fn without_a_callback_the_executor_emits_nothing() {
 }
 
 #[tokio::test]
-async fn a_triggered_run_has_a_log_of_its_own() {
+async fn a_triggered_run_has_its_own_log() {
     let app = TestApp::start().await;
     let agent = app.agent("nightly", &[]).await;
     app.model.script([Reply::text("report")]);

@@ -83,7 +83,7 @@ async fn tools_are_shown_by_context_within_the_whitelist() {
 
 /// Requirements: E64.
 #[tokio::test]
-async fn an_agents_choice_is_stored_and_told_in_development_only() {
+async fn an_agents_choice_is_stored_and_shown_in_development_only() {
     for is_on in [false, true] {
         let worker: fn(&mut rejoin_worker::WorkerConfig) = if is_on {
             |config| config.debug_agent_context = true

@@ -143,7 +143,7 @@ fn plain(value: &mut Value, names: &mut HashMap<String, String>) {
 
 /// Requirements: E01, E03, E12, E14, E17, E18, E19, E31, E32, E40, E48, E60.
 #[tokio::test]
-async fn the_whole_story_is_told_as_it_was_recorded() {
+async fn the_whole_story_is_shown_as_it_was_recorded() {
     let options = AppOptions {
         tools: compass(),
         ..AppOptions::default()

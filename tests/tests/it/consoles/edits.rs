@@ -44,7 +44,7 @@ pub(super) fn errors(events: &[Value]) -> Vec<String> {
 
 /// Requirements: D24, D28, D29, D30.
 #[tokio::test]
-async fn agents_read_change_and_open_consoles_and_readers_are_told() {
+async fn agents_read_change_and_open_consoles_as_readers_see() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("writer", TOOLS).await;

@@ -59,7 +59,7 @@ async fn a_service_account_gets_one_token_by_a_valid_jwt() {
 }
 
 #[tokio::test]
-async fn a_refused_account_is_told_and_asks_nothing_without_a_token() {
+async fn a_refused_account_is_reported_and_sends_nothing_unauthorized() {
     let server = BigQuery::start().await;
     let refused = opened(&server, &server.foreign_account(), None)
         .test()
@@ -114,7 +114,7 @@ async fn a_jobs_pages_are_read_at_its_location_named_or_not() {
 }
 
 #[tokio::test]
-async fn a_job_that_nobody_waits_for_is_cancelled_where_it_runs() {
+async fn an_abandoned_job_is_cancelled_where_it_runs() {
     for location in [Some(LOCATION), None] {
         let server = BigQuery::start().await;
         let opened = opened(&server, &server.account(), location);

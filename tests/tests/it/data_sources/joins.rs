@@ -71,7 +71,7 @@ async fn works(app: &TestApp, wanted: bool) -> Option<()> {
 
 /// Requirements: D52.
 #[tokio::test]
-async fn answers_of_two_databases_are_joined_and_cuts_are_told() {
+async fn answers_of_two_databases_are_joined_and_cuts_are_marked() {
     let app = app(0).await;
     let _folder = shop_and_names(&app).await;
     let orders = json!({"name": "orders", "source": "shop", "query": "select id, item, '{\"a\": [1]}'::jsonb as doc, id > 1 as many, 1.5::numeric as price, null::int as blank from orders where id <= 10"});
@@ -275,7 +275,7 @@ async fn a_bad_join_is_refused_before_sending_with_its_part_named() {
 
 /// Requirements: D52.
 #[tokio::test]
-async fn an_agents_join_tells_partial_answers_and_ends_on_cancel() {
+async fn an_agents_join_marks_partial_answers_and_ends_on_cancel() {
     let app = app(1).await;
     let _folder = shop_and_names(&app).await;
     let agent = app.agent("analyst", &["join_query_results"]).await;

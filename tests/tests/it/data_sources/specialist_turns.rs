@@ -214,7 +214,7 @@ async fn a_reopened_chat_brings_its_console_and_attachments() {
 
 /// Requirements: D46.
 #[tokio::test]
-async fn attachments_are_told_to_the_agent_and_listed() {
+async fn attachments_are_shown_to_the_agent_and_listed() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("one", &["read_console"]).await;

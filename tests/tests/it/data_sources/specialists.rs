@@ -47,7 +47,7 @@ async fn specialist(app: &TestApp) -> (Uuid, Uuid, Folder) {
 
 /// Requirements: D52.
 #[tokio::test]
-async fn past_queries_are_told_and_others_see_only_their_patterns() {
+async fn past_queries_are_listed_and_others_see_only_their_patterns() {
     let app = TestApp::with(AppOptions {
         api: |config| config.sources = sources::args(),
         worker: |config| config.sources = sources::args(),

@@ -202,7 +202,7 @@ async fn behind_the_guard_mariadb_itself_refuses_every_attack() {
 }
 
 #[tokio::test]
-async fn a_query_that_nobody_waits_for_ends_on_the_server() {
+async fn an_abandoned_query_ends_on_the_server() {
     let db = support::database().await;
     let opened = opened(Kind::Postgresql, sources::postgresql(&db).await);
     let source = opened.unguarded().clone();

@@ -192,7 +192,7 @@ async fn an_error_comes_before_the_end_and_strangers_see_nothing() {
 
 /// Requirements: E58.
 #[tokio::test]
-async fn messages_of_tools_are_told_to_whoever_asks_for_them() {
+async fn messages_of_tools_are_sent_to_those_who_ask_for_them() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("helper", &["schema_version", "get_entity_edges"]).await;

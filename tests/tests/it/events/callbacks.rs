@@ -309,7 +309,7 @@ async fn handoffs_and_plans_begin_and_end_once() {
 
 /// Requirements: B09.
 #[tokio::test]
-async fn an_execution_that_fails_is_told_to_the_callback_as_an_error() {
+async fn a_failed_execution_reaches_the_callback_as_an_error() {
     let (app, observed_events) = observed().await;
     let agent = app.agent("unlucky", &[]).await;
     app.model.script([Reply::status(401)]);

@@ -43,7 +43,7 @@ async fn a_silent_stream_says_that_it_is_alive() {
 }
 
 #[tokio::test]
-async fn a_reader_that_does_not_read_is_cut_and_nobody_waits_for_it() {
+async fn a_reader_that_does_not_read_is_cut_and_delays_no_other() {
     let options = AppOptions {
         workers: 0,
         api: |config| config.streams.stall_timeout_ms = 500,

@@ -30,7 +30,7 @@ fn operations(events: &[Value]) -> Vec<String> {
 
 /// Requirements: E21, E22.
 #[tokio::test]
-async fn calls_of_the_graphs_tools_are_told_by_the_names_of_things() {
+async fn calls_of_the_graphs_tools_are_described_by_objects_names() {
     let app = TestApp::start().await;
     let client = app.client();
     let path = format!("/api/projects/{}/graph/objects", app.db.workspace_id);
@@ -103,7 +103,7 @@ async fn calls_of_the_graphs_tools_are_told_by_the_names_of_things() {
 
 /// Requirements: E21.
 #[tokio::test]
-async fn visits_and_searches_of_the_web_are_told() {
+async fn visits_and_searches_of_the_web_are_described() {
     let site = Site::start(|what, _| match what {
         "GET /page" => html("<title>A page</title><p>hello"),
         _ => StatusCode::NOT_FOUND.into_response(),

@@ -101,7 +101,7 @@ pub(super) async fn take(stream: &mut Stream, count: usize) -> Vec<Frame> {
 }
 
 #[tokio::test]
-async fn a_stream_begins_with_retry_and_tells_when_the_past_is_sent() {
+async fn a_stream_begins_with_retry_and_marks_the_end_of_the_past() {
     let app = quiet().await;
     let turn = Turn::begin(&app).await;
     let mut stream = app.client().stream(&turn.conversation_events()).await;

@@ -165,7 +165,7 @@ async fn waiting_deltas_become_one_event_and_no_other_moves() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_after_a_takeover_and_the_run_is_told() {
+async fn nothing_is_written_after_a_takeover_and_the_run_is_informed() {
     let db = support::database().await;
     let posted = post(&db).await;
     claim(&db, 1).await;

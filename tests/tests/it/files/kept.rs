@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::round_trip::{content, decoded, parts, png, stored, upload};
 
 #[tokio::test]
-async fn nobody_reads_attaches_or_deletes_anothers_file() {
+async fn only_its_owner_reads_attaches_or_deletes_a_file() {
     let app = TestApp::start().await;
     let mine = app.client();
     let (_, key) = app.db.another_user().await;
@@ -76,7 +76,7 @@ async fn nobody_reads_attaches_or_deletes_anothers_file() {
 }
 
 #[tokio::test]
-async fn limits_of_messages_and_projects_are_told() {
+async fn limits_of_messages_and_projects_are_named_in_errors() {
     let app = TestApp::with(AppOptions {
         api: |config| {
             config.chat.files.max_message_files = 2;

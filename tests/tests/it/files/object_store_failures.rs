@@ -61,7 +61,7 @@ impl Gate {
 }
 
 #[tokio::test]
-async fn an_unavailable_store_is_told_to_callers_and_awaited_by_runs() {
+async fn an_unavailable_store_is_a_503_and_awaited_by_runs() {
     let Some(server) = ObjectServer::shared().await else {
         return;
     };

@@ -314,7 +314,7 @@ async fn a_focused_run_is_refused_another_projects_task() {
 }
 
 #[tokio::test]
-async fn a_focus_on_another_tenants_project_tells_nothing_of_it() {
+async fn a_focus_on_another_tenants_project_reveals_nothing() {
     let app = TestApp::start().await;
     let secret = project(&app.client(), "Secret plan").await;
     let mut db = app.db.pool.acquire().await.unwrap();

@@ -167,7 +167,7 @@ async fn no_operation_needs_more_than_its_scope() {
 }
 
 #[tokio::test]
-async fn nobody_sees_another_owners_conversation_or_its_runs() {
+async fn only_its_owner_sees_a_conversation_and_its_runs() {
     let app = quiet().await;
     let posted = app.client().post_message(json!({"message": "mine"})).await;
     let (conversation, run) = (
@@ -328,7 +328,7 @@ async fn a_ticket_opens_one_stream_once() {
 }
 
 #[tokio::test]
-async fn a_key_that_goes_too_fast_is_told_when_to_come_back() {
+async fn a_rate_limited_key_gets_the_time_to_retry() {
     let app = TestApp::with(AppOptions {
         workers: 0,
         api: |config| config.http.rate_per_s = 1,

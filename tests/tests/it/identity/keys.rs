@@ -50,7 +50,7 @@ pub(super) async fn given(
 }
 
 #[tokio::test]
-async fn a_key_is_shown_once_does_what_its_scopes_say_and_is_told_of() {
+async fn a_key_is_shown_once_has_its_scopes_and_is_audited() {
     let app = quiet().await;
     let client = app.client();
     let body = json!({"name": " ci ", "scopes": ["write", "read", "read"], "expiresInDays": 30});

@@ -113,7 +113,7 @@ async fn a_run_uses_a_tool_with_a_discovered_hidden_token() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_about_to_expire_is_not_used_any_more() {
+async fn a_token_that_is_about_to_expire_is_not_used() {
     if !mcp::are_there() {
         return;
     }
@@ -144,7 +144,7 @@ async fn a_token_that_is_about_to_expire_is_not_used_any_more() {
 }
 
 #[tokio::test]
-async fn wrong_credentials_are_told_once_without_the_secret() {
+async fn wrong_credentials_are_reported_once_without_the_secret() {
     if !mcp::are_there() {
         return;
     }

@@ -116,7 +116,7 @@ async fn a_server_is_connected_on_demand_and_shared_by_all_runs() {
 }
 
 #[tokio::test]
-async fn a_killed_process_is_an_error_and_the_next_call_starts_anew() {
+async fn a_killed_process_is_an_error_and_is_started_again() {
     if !mcp::are_there() {
         return;
     }

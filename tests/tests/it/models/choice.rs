@@ -113,7 +113,7 @@ async fn only_the_default_agent_names_a_model_with_a_live_successor() {
 }
 
 #[tokio::test]
-async fn a_retired_model_has_a_successor_of_its_own_provider_only() {
+async fn a_retired_models_successor_has_the_same_provider() {
     let with_gemini = models(&[("GEMINI_API_KEY", "a-key")]);
     for name in ["gemini-2.0-flash", "gemini:gemini-2.0-flash-001"] {
         let resolved = resolve(&with_gemini, name).expect(name);
@@ -148,7 +148,7 @@ async fn a_server_of_ones_own_serves_names_that_openai_has_retired() {
 }
 
 #[tokio::test]
-async fn the_turn_tells_the_named_model_and_its_retirement() {
+async fn the_turn_reports_the_named_model_and_its_retirement() {
     let app = TestApp::start().await;
     let client = app.client();
     let path = format!("/api/admin/projects/{}/install-default-agents", app.db.workspace_id);

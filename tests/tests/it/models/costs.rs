@@ -101,7 +101,7 @@ async fn a_projects_price_counts_from_the_next_turn() {
 }
 
 #[tokio::test]
-async fn a_model_without_a_price_tells_no_cost() {
+async fn a_model_without_a_price_has_no_cost() {
     let app = TestApp::start().await;
     let agent = app.agent_with("counter", &[], asks("openai:scripted")).await;
     app.model.script([Reply::text("One.")]);

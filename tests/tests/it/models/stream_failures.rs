@@ -66,7 +66,7 @@ async fn retries_end_after_the_last_attempt_and_refusals_have_none() {
 }
 
 #[tokio::test]
-async fn a_cut_stream_is_told_from_an_ended_one() {
+async fn a_cut_stream_is_distinguished_from_an_ended_one() {
     let server = ModelServer::start().await.expect("a server");
     server.script([Reply::cut_after(3), Reply::end_early_after(3)]);
     let provider = provider(ModelSettings::openai_compatible(server.base_url()));

@@ -278,7 +278,7 @@ async fn a_users_token_is_refreshed_before_it_runs_out() {
 }
 
 #[tokio::test]
-async fn refused_credentials_are_told_and_work_once_repaired() {
+async fn refused_credentials_are_reported_and_work_once_repaired() {
     let fleet = Fleet::start().await;
     let file = fleet.file(&user(&fleet.google));
     fleet.google.recorded(|recorded| recorded.refuses = true);

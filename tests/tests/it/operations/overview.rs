@@ -227,7 +227,7 @@ async fn another_projects_admin_sees_and_retries_no_job_or_run() {
 }
 
 #[tokio::test]
-async fn whoever_may_administer_sees_it_and_nobody_else() {
+async fn only_admins_see_it() {
     let app = quiet().await;
     let project = app.db.workspace_id;
     let retry = format!(

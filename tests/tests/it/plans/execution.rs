@@ -241,7 +241,7 @@ async fn a_cancelled_run_takes_its_plan_with_it() {
 
 /// Requirements: E41, E43.
 #[tokio::test]
-async fn bad_plans_are_told_to_the_model_and_calls_are_counted() {
+async fn bad_plans_are_errors_for_the_model_and_calls_are_counted() {
     let app = TestApp::start().await;
     let planner = planner(&app, &["find_path"], json!({})).await;
     app.model.on(

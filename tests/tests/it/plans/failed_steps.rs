@@ -9,7 +9,7 @@ use super::execution::{PLAN, outcome, plan_of, planner, statuses, step};
 
 /// Requirements: E43.
 #[tokio::test]
-async fn a_failed_step_is_retried_and_the_rest_is_planned_anew() {
+async fn a_failed_step_is_retried_and_the_rest_is_planned_again() {
     let app = TestApp::start().await;
     let planner = planner(&app, &[], json!({})).await;
     app.model.on(

@@ -99,7 +99,7 @@ async fn a_lane_that_ran_dry_takes_no_turn() {
 }
 
 #[tokio::test]
-async fn a_full_claim_goes_on_and_a_partial_one_begins_anew() {
+async fn a_full_claim_continues_and_a_partial_one_starts_over() {
     let db = support::database().await;
     for kind in ["a", "b", "c"] {
         add(&db, job(kind)).await;

@@ -131,7 +131,7 @@ async fn a_writer_locks_out_a_takeover_and_waits_for_the_log() {
 }
 
 #[tokio::test]
-async fn what_appends_to_a_log_waits_for_whoever_does_already() {
+async fn concurrent_appends_to_a_log_wait_for_each_other() {
     let db = support::database().await;
     let posted = post(&db).await;
     let append = async |db: &mut PgConnection, text: &str| {

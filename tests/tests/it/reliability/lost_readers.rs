@@ -103,7 +103,7 @@ async fn an_api_process_that_is_killed_is_replaced_by_any_other() {
 }
 
 #[tokio::test]
-async fn old_events_leave_by_age_and_their_readers_are_told() {
+async fn old_events_are_deleted_by_age_and_their_readers_informed() {
     let app = TestApp::start().await;
     app.model.script([Reply::text("one"), Reply::text("two")]);
     let client = app.client();

@@ -314,7 +314,7 @@ async fn api_and_worker_start_before_the_database_and_become_ready() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_stays_open_is_told() {
+async fn a_transaction_that_stays_open_is_reported() {
     let app = TestApp::with(AppOptions {
         worker: |config| config.old_transaction_s = 1,
         ..AppOptions::default()

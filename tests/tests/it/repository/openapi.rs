@@ -52,7 +52,7 @@ fn the_document_is_the_one_that_was_reviewed() {
 
 /// Of two schemas with the same name, the document would keep one, for the operations of both.
 #[test]
-fn every_schema_has_a_name_of_its_own() {
+fn every_schema_has_a_unique_name() {
     let mut places = BTreeMap::<String, String>::new();
     for member in MEMBERS.iter().filter(|member| !member.starts_with("tests")) {
         for (file, text) in sources(&format!("{member}/src")) {
@@ -80,7 +80,7 @@ fn every_schema_has_a_name_of_its_own() {
 }
 
 #[test]
-fn every_operation_has_a_summary_and_a_name_of_its_own() {
+fn every_operation_has_a_summary_and_a_unique_name() {
     let document = document();
     let mut names = HashSet::new();
     for (method, path, operation) in operations(&document) {

@@ -114,7 +114,7 @@ fn is_documented(document: &Value, endpoint: &str) -> bool {
 
 /// Requirements: E69.
 #[tokio::test]
-async fn the_document_tells_each_tools_payload_endpoint_and_types() {
+async fn the_document_lists_each_tools_payload_endpoint_and_types() {
     let (tools, mapped) = (tools(), mapped());
     let names = |names: Vec<&String>| -> BTreeSet<String> { names.into_iter().cloned().collect() };
     assert_eq!(

@@ -179,7 +179,7 @@ fn filled(path: &str, project: &str, segment: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused_and_nobody_else_notices() {
+async fn what_is_too_large_is_refused_and_others_are_served() {
     let app = quiet().await;
     let client = app.client();
     let post = |body: Vec<u8>| {

@@ -66,7 +66,7 @@ pub fn json_of(output: &Output) -> (Value, Option<i32>) {
 }
 
 #[tokio::test]
-async fn admins_are_told_actions_by_name_and_never_by_text() {
+async fn the_audit_log_names_actions_and_never_holds_texts() {
     const CANARY: &str = "canary-51d0c7a2";
     let app = quiet().await;
     let client = app.client();
@@ -184,7 +184,7 @@ async fn another_projects_admin_sees_none_of_it() {
 }
 
 #[tokio::test]
-async fn who_changes_members_or_bounds_a_project_is_told() {
+async fn changes_of_members_and_quotas_are_audited() {
     let app = quiet().await;
     let (user, _) = app.db.another_user().await;
     let project = app.db.workspace_id.to_string();
@@ -231,7 +231,7 @@ async fn who_changes_members_or_bounds_a_project_is_told() {
 }
 
 #[tokio::test]
-async fn keys_that_operators_make_and_revoke_are_told_and_never_shown() {
+async fn keys_made_and_revoked_by_operators_are_audited_not_shown() {
     let db = support::database().await;
     let (made, code) = json_of(&rejoin(
         &db,
@@ -287,7 +287,7 @@ async fn keys_that_operators_make_and_revoke_are_told_and_never_shown() {
 }
 
 #[tokio::test]
-async fn who_comes_with_a_token_for_the_first_time_is_told_once() {
+async fn a_users_first_token_is_audited_once() {
     let db = support::database().await;
     let key = SigningKey::rsa("one");
     let issuer = Issuer::start(&[&key]).await;

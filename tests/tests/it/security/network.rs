@@ -98,7 +98,7 @@ async fn a_key_without_the_scope_is_refused_before_the_body_arrives() {
 }
 
 #[tokio::test]
-async fn bodies_that_never_come_leave_everybody_else_served() {
+async fn bodies_that_never_come_do_not_delay_other_clients() {
     let app = quiet().await;
     let (_process, url) = Process::api_with(
         &app,
@@ -328,7 +328,7 @@ async fn no_answer_of_the_api_is_kept_or_taken_for_something_else() {
 }
 
 #[tokio::test]
-async fn nobody_floods_the_audit_log() {
+async fn the_audit_log_cannot_be_flooded() {
     let app = quiet().await;
     let (_process, url) = Process::api_with(&app, None, &[("REJOIN_AUDITED_PER_MINUTE", "5")]).await;
     let client = Client::new(url.clone(), &app.db.api_key);

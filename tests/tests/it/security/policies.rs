@@ -3,7 +3,7 @@
 
 mod tables;
 
-use Rule::{As, ConversationOrMaker, Owner as By, OwnerOrNobody, Project};
+use Rule::{As, ConversationOrMaker, Owner as By, OwnerOrNone, Project};
 use rejoin_db::{Db, Role, rls};
 use rejoin_types::owner::Owner;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
@@ -164,7 +164,7 @@ fn expected_rows(rule: Rule, projects: [Uuid; 2], users: [Uuid; 2], rows: &[Row]
             })
             .into(),
         By(column) => owned(column, false).collect(),
-        OwnerOrNobody(column) => owned(column, true).collect(),
+        OwnerOrNone(column) => owned(column, true).collect(),
         ConversationOrMaker => {
             let within = rows_of(rows, "kb.chat_conversations").map(|conversation| {
                 let audience = conversation.audiences[0];
@@ -269,7 +269,7 @@ impl Filled {
         let user = |column| (column, Value::Id(self.users[1]).sql());
         let parents = match rule {
             Project => return vec![project],
-            By(column) | OwnerOrNobody(column) => return vec![project, user(column)],
+            By(column) | OwnerOrNone(column) => return vec![project, user(column)],
             ConversationOrMaker => return vec![project, user("user_id")],
             As(parents) => parents,
         };

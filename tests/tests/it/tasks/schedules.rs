@@ -231,7 +231,7 @@ async fn a_schedule_makes_dags_of_tasks() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_started_is_told_and_the_others_go_on() {
+async fn what_cannot_be_started_is_reported_and_the_others_go_on() {
     let site = Site::with(0).await;
     let orphan = site.add("orphan", json!({"agent": "other"})).await;
     let fine = site.add("fine", json!({})).await;

@@ -128,7 +128,7 @@ async fn what_is_shown_has_a_bound_and_says_so() {
 }
 
 #[tokio::test]
-async fn no_redirect_leads_to_where_nobody_may_go() {
+async fn no_redirect_leads_to_a_forbidden_address() {
     // A local server that the operator has not allowed.
     let inner = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = inner.local_addr().unwrap().port();

@@ -117,7 +117,7 @@ async fn searxng_is_asked_as_it_wants_to_be() {
 
 /// Requirements: E08.
 #[tokio::test]
-async fn a_provider_that_fails_is_told_in_words_that_hold_no_key() {
+async fn a_failing_provider_is_reported_without_its_key() {
     let site = Site::start(|what, _| {
         let status = |code: u16| (StatusCode::from_u16(code).expect("a status"), "the key").into_response();
         let query = what
@@ -172,7 +172,7 @@ async fn a_provider_that_fails_is_told_in_words_that_hold_no_key() {
 
 /// Requirements: E08.
 #[tokio::test]
-async fn a_worker_tries_the_provider_and_tells_why_it_does_not_answer() {
+async fn a_worker_tests_the_provider_and_reports_why_it_fails() {
     let site = Site::start(
         |_, headers| match headers.get("authorization").map(|key| key.as_bytes()) {
             Some(b"Bearer s3cret") => axum::Json(json!({"results": [

@@ -127,7 +127,7 @@ async fn a_focus_keeps_ids_of_other_projects_out_of_all_calls() {
 
 /// Requirements: E22, E23.
 #[tokio::test]
-async fn people_are_told_what_is_done_to_which_thing_by_its_name() {
+async fn calls_of_work_tools_are_described_by_objects_names() {
     let (app, client) = start().await;
     let ids = project(&client, "Ship it").await;
     let tools = Tools::focused(&app, &ids, "Ship it");

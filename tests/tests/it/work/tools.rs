@@ -247,7 +247,7 @@ async fn each_reading_tool_answers_or_says_what_is_wrong() {
 
 /// Requirements: E55.
 #[tokio::test]
-async fn links_and_fields_are_told() {
+async fn links_and_fields_are_listed() {
     let (app, client) = start().await;
     let ids = project(&client, "Ship it").await;
     let tools = Tools::new(&app);

@@ -59,7 +59,7 @@ test('what the API refuses for good is not sent again', async () => {
   expect(api.waiting).toBe(0);
 });
 
-test('who should wait for longer than the limit is told at once', async () => {
+test('a wait that is longer than the limit is an error at once', async () => {
   const api = new ScriptedApi();
   const sent = api.client().send({ message: 'hi' });
   (await api.next()).json(429, { code: 'quota_exhausted', detail: 'Tomorrow.' }, { 'retry-after': '40000' });
@@ -93,7 +93,7 @@ test('outside of a page it needs a url', () => {
   expect(() => createClient()).toThrow('needs a url');
 });
 
-test('a key may be asked for anew for each request', async () => {
+test('a key may be requested for each request', async () => {
   const api = new ScriptedApi();
   let count = 0;
   const client = api.client({ apiKey: async () => `token ${++count}` });

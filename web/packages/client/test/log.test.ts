@@ -83,7 +83,7 @@ test('a reset of what the snapshot holds brings a new snapshot at once', async (
   expect(follower.transcript.turn('r')!.notices).toMatchObject([{ kind: 'resumed' }]);
 });
 
-test('a cursor that retention has overtaken joins anew by a snapshot, and says so', async () => {
+test('a cursor that retention has overtaken joins by a snapshot, and says so', async () => {
   const follower = client.follow(ID, { from: 3 });
   const first = await dialled();
   expect(first.headers.get('last-event-id')).toBe('3');
@@ -166,7 +166,7 @@ test('a connection that is silent for two and a half heartbeats is given up', as
   expect((await dialled()).headers.get('last-event-id')).toBe('1');
 });
 
-test('an outage is told, once it is over', async () => {
+test('an outage is reported, once it is over', async () => {
   const follower = client.follow(ID);
   (await dialled()).stream().event(1, snapshot(1, 'x')).cut();
   (await dialled()).fail();
@@ -218,7 +218,7 @@ test('a run ends with the answer that says so', async () => {
   expect(await follower.turn('r')).toMatchObject({ status: 'completed', text: 'x' });
 });
 
-test('a listener that throws harms nobody else', async () => {
+test('a listener that throws harms no other', async () => {
   const caught: unknown[] = [];
   const hook = (error: unknown) => void caught.push(error);
   const before = process.listeners('uncaughtException');

@@ -94,7 +94,7 @@ test('a plan is shown with its steps as they stand, and what does them', () => {
 });
 
 // Requirements: E42.
-test('a draft waits, and its review tells with which steps it goes on', () => {
+test('a draft waits, and its review names the steps with which it continues', () => {
   const draft = { ...plan(), executionMode: 'draft_only', status: 'pending_review' };
   const transcript = fold([
     ...opening,
@@ -172,7 +172,7 @@ test('a reset takes plans, steps, operations and the context’s usage back', ()
   expect(JSON.stringify({ ...only(transcript), notices: [] })).toBe(before);
 });
 
-test('operations are told once each, by their latest state', () => {
+test('operations are listed once each, by their latest state', () => {
   const operation = (status: string, entity_name = 'Hall') =>
     of('operation', { operation: { action: 'create', entity_type: 'task', entity_name, status } });
   const turn = only(
@@ -199,7 +199,7 @@ test('a focus that is set without a message belongs to no turn, and a snapshot l
   expect('focus' in transcript.getSnapshot()).toBe(false);
 });
 
-test('a snapshot tells the plan, which step a run does, and what was done', () => {
+test('a snapshot has the plan, which step a run does, and what was done', () => {
   const transcript = new Transcript();
   const agents = [{ runId: 's', parentRunId: 'r', status: 'started', text: 'a', source: 'plan_step', stepNumber: 3 }];
   const plan = {

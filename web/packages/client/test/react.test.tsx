@@ -110,7 +110,7 @@ test('without an id the first message begins a conversation, which is followed f
   await expect(sent).rejects.toMatchObject({ status: 409 });
 });
 
-test('an end is told with its error', async () => {
+test('an end has its error', async () => {
   render('c');
   (await next()).json(404, { code: 'conversation_not_found', detail: 'It was not found' });
   await settles(() => expect(shown.status).toBe('ended'));

@@ -72,7 +72,7 @@ test('a recorded run with a lost worker says every word once', () => {
   expect(active).toBeUndefined();
 });
 
-test('whoever joins a recorded run by a snapshot, at any event, ends with the same text', () => {
+test('a reader that joins a recorded run by a snapshot, at any event, ends with the same text', () => {
   for (let cut = 0; cut <= recorded.length; cut++) {
     // The message and its `done` are one transaction: nobody sees the one without the other.
     if (cut === recorded.length - 1) continue;
@@ -138,7 +138,7 @@ test('a reset undoes exactly the events that it names', () => {
   expect(turn.parts.map((part) => part.type)).toEqual(['text', 'tool', 'message']);
 });
 
-test('a handoff stands where it happened, and what a development server tells is kept beside the words', () => {
+test('a handoff stands where it happened, and what a development server says is kept beside the words', () => {
   const telemetry = { type: 'telemetry', runId: 'r', name: 'routing', data: { agent: 'ada' } };
   const debug = { type: 'debug_context', runId: 'r', debug: { prompt: 'You answer.' } };
   const log = numbered([
@@ -455,7 +455,7 @@ test('a turn that began behind a snapshot finds its message', () => {
   ).toEqual(['one', 'a', 'two', 'b']);
 });
 
-test('what ended while nobody looked is learnt, and what ends later is not believed before its event', () => {
+test('what ended meanwhile is learnt, and what ends later is not believed before its event', () => {
   const transcript = fold(numbered([said('one', 'a'), meta('a'), token('half', 'a')]));
   const asked: string[] = [];
   transcript.onUnknown = (id) => asked.push(id);
@@ -534,7 +534,7 @@ test('a view never changes, and shares with the next one what has not changed', 
   expect(after.turns[1]!.text).toBe('BC');
 });
 
-test('tokens are told once a frame, and a status at once', async () => {
+test('tokens are delivered once a frame, and a status at once', async () => {
   const transcript = fold(numbered([said('q'), meta()]));
   const told = vi.fn();
   transcript.subscribe(told);
@@ -643,7 +643,7 @@ test('a turn that ended before is completed from its own events', () => {
   expect(transcript.getSnapshot().turns[0]!.toolCalls).toHaveLength(1);
 });
 
-test('a snapshot tells of turns that left no message, and of those that wait', () => {
+test('a snapshot has turns that left no message, and those that wait', () => {
   const asked = (id: string, runId: string, runState: string) => ({
     id,
     role: 'user',

@@ -124,7 +124,7 @@ fn without_consensus_a_person_decides() {
 }
 
 #[test]
-fn where_nobody_decides_all_proposals_are_the_answer() {
+fn without_a_decider_all_proposals_are_the_answer() {
     let mut messages = until_votes(&["2", "1", ""]);
     let unanswered = Message::ToolResult {
         call_id: "c".to_owned(),

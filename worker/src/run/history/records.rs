@@ -29,7 +29,7 @@ pub struct Stored {
     /// The number of ended tool calls in this turn.
     pub calls_made: usize,
     pub reply: String,
-    /// The model was told to stop, for this reason, and has answered.
+    /// The model was asked to stop, for this reason, and has answered.
     pub stopping: Option<StopReason>,
 }
 

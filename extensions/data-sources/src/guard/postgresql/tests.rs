@@ -36,7 +36,7 @@ fn what_the_server_is_to_look_up_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn show_tells_what_is_on_its_list() {
+fn show_prints_what_is_on_its_list() {
     assert_eq!(check("show timezone"), Ok(()));
     assert_eq!(check("SHOW Server_Version"), Ok(()));
     for sql in [

@@ -364,7 +364,7 @@ pub(super) fn problem(error: SourceError) -> Problem {
     problem_of(&error, error.to_string())
 }
 
-/// The same for a part of a join, with text that tells which one.
+/// The same for a part of a join, with text that names it.
 pub(super) fn problem_of(error: &SourceError, detail: String) -> Problem {
     let (status, code) = match error {
         SourceError::Refused(_) => (StatusCode::UNPROCESSABLE_ENTITY, "query_refused"),

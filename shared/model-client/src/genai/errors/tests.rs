@@ -105,7 +105,7 @@ fn an_error_says_what_to_do() {
 }
 
 #[test]
-fn an_overloaded_provider_in_mid_stream_is_told_as_such() {
+fn an_overload_in_mid_stream_is_reported_as_such() {
     let body = serde_json::json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     let error = context().in_stream(&body);
     assert_eq!((error.code, error.retryable), ("model_overloaded", true));

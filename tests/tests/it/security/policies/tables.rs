@@ -1,6 +1,6 @@
 //! Who sees the rows of each table.
 
-use Rule::{As, ConversationOrMaker, Owner as By, OwnerOrNobody, Project};
+use Rule::{As, ConversationOrMaker, Owner as By, OwnerOrNone, Project};
 use rejoin_types::owner::Owner;
 use uuid::Uuid;
 
@@ -25,8 +25,8 @@ pub(super) enum Rule {
     /// By `project_id` and this column.
     Owner(&'static str),
     /// The same; rows without an owner are the project's.
-    OwnerOrNobody(&'static str),
-    /// As the conversation, whatever `user_id` is; without one, as `OwnerOrNobody("user_id")`.
+    OwnerOrNone(&'static str),
+    /// As the conversation, whatever `user_id` is; without one, as `OwnerOrNone("user_id")`.
     ConversationOrMaker,
     /// As the rows referred to by these columns, all of them: (column, table, the column there).
     As(&'static [(&'static str, &'static str, &'static str)]),
@@ -42,7 +42,7 @@ pub(super) const TABLES: [(&str, Rule); 51] = [
     ("kb.agent_plans", ConversationOrMaker),
     ("kb.calendars", By("owner_user_id")),
     ("kb.consoles", By("owner_user_id")),
-    ("kb.files", OwnerOrNobody("owner_user_id")),
+    ("kb.files", OwnerOrNone("owner_user_id")),
     ("kb.google_links", By("owner_user_id")),
     ("kb.project_mcp_servers", Project),
     ("kb.chat_messages", CONVERSATION),

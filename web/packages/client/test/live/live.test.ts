@@ -73,7 +73,7 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     await expect.poll(() => follower.status, { timeout: 20_000, interval: 10 }).toBe(status);
   };
 
-  test('whoever comes when it is over has its words at once, and all else on demand', async () => {
+  test('a late reader has the words at once, and all else on demand', async () => {
     const { conversationId, runId } = await ask();
     const seen = await complete(client.follow(conversationId), conversationId, runId);
     const late = createClient(server);
@@ -231,7 +231,7 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     expect(shown).toEqual([first, second, third, fourth].flatMap(({ messageId, runId }) => [messageId, runId]));
   });
 
-  test('whoever joins while messages wait sees each behind its message', async () => {
+  test('a reader that joins while messages wait sees each answer behind its message', async () => {
     const first = await ask();
     const second = await client.send({ conversationId: first.conversationId, message: 'What is adduser?' });
     const follower = client.follow(first.conversationId);
@@ -241,7 +241,7 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     await expect.poll(shown).toEqual([first, second].flatMap(({ messageId, runId }) => [messageId, runId]));
   });
 
-  test('a run is told something, and is cancelled', async () => {
+  test('a run is steered, and is cancelled', async () => {
     const { conversationId, runId } = await ask();
     const follower = client.follow(conversationId);
     await grown(follower, runId, 50);
@@ -287,7 +287,7 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     await expect(client.send({ message: 'x', signal: AbortSignal.timeout(100) })).rejects.toThrow(/abort|timeout/i);
   });
 
-  test('conversations are made, renamed, listed and deleted; whoever follows a deleted one is told', async () => {
+  test('conversations are made, renamed, listed and deleted; a reader of a deleted one is informed', async () => {
     const { id } = await client.conversations.create({ title: 'one' });
     expect((await client.conversations.rename(id, 'two')).title).toBe('two');
     expect((await client.conversations.get(id)).title).toBe('two');
@@ -350,7 +350,7 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     other.close();
   });
 
-  test('a question is asked and answered; a worker that is killed meanwhile is nobody’s loss', async () => {
+  test('a question is asked and answered; a worker that is killed meanwhile costs nothing', async () => {
     const { conversationId, runId } = await ask({
       agentDefinitionId: await define({ config: { confirm: ['hybrid_search'] } }),
     });
@@ -377,7 +377,7 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     other.close();
   });
 
-  test('sub-agents are turns of their own within the turn, also for whoever comes later', async () => {
+  test('sub-agents are turns within the turn, also for late readers', async () => {
     const name = `helper ${Math.random()}`;
     await define({ name });
     const flow = await define({ flowType: 'sequential', config: { flow: { agents: [name] } } });
@@ -419,7 +419,7 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     await expect(stranger.send({ message: 'x' })).rejects.toMatchObject({ status: 401 });
   });
 
-  test('a cursor that is ahead of the log begins anew', async () => {
+  test('a cursor that is ahead of the log starts over', async () => {
     const { conversationId, runId } = await ask();
     const follower = client.follow(conversationId, { from: 100_000 });
     await complete(follower, conversationId, runId);

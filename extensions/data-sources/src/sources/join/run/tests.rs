@@ -158,7 +158,7 @@ fn behind_the_guard_a_join_refuses_every_attack() {
 }
 
 #[test]
-fn a_join_without_end_ends_in_time_or_when_nobody_waits() {
+fn an_endless_join_ends_in_time_or_when_abandoned() {
     let orders = rows(&[("id", "")], json!([[1]]));
     let endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
     assert_eq!(
