@@ -38,6 +38,17 @@ pub fn is_transient(error: &sqlx::Error) -> bool {
     }
 }
 
+/// Returns whether the connection was lost, so that the server does nothing more for it: its server process has ended, and may have said so.
+pub(crate) fn is_connection_lost(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) => true,
+        sqlx::Error::Database(database) => database
+            .code()
+            .is_some_and(|code| code.starts_with("08") || matches!(&*code, "57P01" | "57P02")),
+        _ => false,
+    }
+}
+
 /// A statement of the hot paths failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PgError {

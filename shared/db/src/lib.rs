@@ -17,8 +17,10 @@
 //! - `vacuum_blockers` what blocks VACUUM
 //! - `telemetry`    logs of a process
 //! - `errors` transient errors, and the outcome of a commit
+//! - `connection_loss` which connections of a pool may be lost
 
 pub mod config;
+mod connection_loss;
 mod errors;
 pub mod failure_log;
 pub mod rls;
@@ -40,6 +42,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection};
 use tokio_postgres::config::{Host, SslMode};
 use tracing::warn;
 
+use self::connection_loss::ConnectionLoss;
 use self::session::Session;
 use crate::config::DatabaseArgs;
 use crate::failure_log::ErrorChain;
@@ -50,8 +53,8 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between attempts to reach a database that is not up yet.
 const CONNECT_RETRY: Duration = Duration::from_millis(500);
 
-/// How long a connection of the pool may have been unused to be lent without a test. One whose server has gone since is lent at most this
-/// long after its last use; its caller sees the same error as one that was using it.
+/// How long a connection of the pool may have been unused to be lent without a test, if no connection was lost meanwhile. `begin` replaces
+/// one that was lost all the same.
 const UNTESTED: Duration = Duration::from_secs(1);
 
 /// Planner settings of the hot paths, which only look up, by index, a few rows for each of a few keys. Their plans are
@@ -128,7 +131,8 @@ impl Db {
     pub fn connect_lazy(args: &DatabaseArgs, application: &str, role: Role) -> Result<Self, ConnectError> {
         let options = options(args, application, role).map_err(|error| ConnectError::Url(error.to_string()))?;
         let session = Session::new(args, role);
-        let checked = session.clone();
+        let (checked, loss) = (session.clone(), ConnectionLoss::default());
+        let connector = Connector::new(args, application, role, loss.clone())?;
         let pool_sqlx = PgPoolOptions::new()
             .max_connections(args.db_connections)
             .acquire_timeout(ACQUIRE_TIMEOUT)
@@ -138,16 +142,16 @@ impl Db {
                 Box::pin(async move { session.check(connection).await })
             })
             .test_before_acquire(false)
-            .before_acquire(|connection, about| {
+            .before_acquire(move |connection, about| {
+                let is_trusted = about.idle_for < UNTESTED && !loss.is_since(about.idle_for);
                 Box::pin(async move {
-                    if about.idle_for < UNTESTED {
+                    if is_trusted {
                         return Ok(true);
                     }
                     connection.ping().await.map(|()| true)
                 })
             })
             .connect_lazy_with(options);
-        let connector = Connector::new(args, application, role)?;
         let pool_pg = connector.pool(args.db_hot_connections, &session)?;
         Ok(Self {
             pool_sqlx,
@@ -248,10 +252,11 @@ async fn without_role(args: &DatabaseArgs, role: Role, error: sqlx::Error) -> Un
 pub struct Connector {
     /// Shared: handles to the database are cloned for every job.
     config: Arc<tokio_postgres::Config>,
+    loss: ConnectionLoss,
 }
 
 impl Connector {
-    fn new(args: &DatabaseArgs, application: &str, role: Role) -> Result<Self, ConnectError> {
+    fn new(args: &DatabaseArgs, application: &str, role: Role, loss: ConnectionLoss) -> Result<Self, ConnectError> {
         let mut config: tokio_postgres::Config = args
             .database_url
             .parse()
@@ -267,6 +272,7 @@ impl Connector {
             .keepalives_idle(Duration::from_secs(10));
         Ok(Self {
             config: Arc::new(config),
+            loss,
         })
     }
 
@@ -320,12 +326,16 @@ impl Connector {
         macro_rules! drive {
             ($tls:expr) => {{
                 let (client, mut connection) = self.config.connect($tls).await?;
+                let loss = self.loss.clone();
                 let task = tokio::spawn(async move {
                     loop {
                         match futures::future::poll_fn(|cx| connection.poll_message(cx)).await {
                             Some(Ok(tokio_postgres::AsyncMessage::Notification(notice))) => on_notice(notice),
                             Some(Ok(_)) => {}
-                            Some(Err(_)) | None => return,
+                            Some(Err(_)) | None => {
+                                loss.record();
+                                return;
+                            }
                         }
                     }
                 });

@@ -2,9 +2,12 @@
 //! that disconnects, a run that is stopped) would leave a connection which the server has put into a transaction, and which sqlx 0.9
 //! believes to be outside one. The next caller would get it, with the first one's role and locks, and lose what it writes.
 //!
-//! Invariants: the answer to BEGIN is always read, by a task that is not cancelled. BEGIN comes last: what fails before it leaves nothing open.
+//! Invariants: the answer to BEGIN is always read, by a task that is not cancelled. BEGIN comes last: what fails before it leaves nothing open,
+//! so a lost connection is replaced by another one.
 
 use sqlx::{AssertSqlSafe, PgPool, Postgres, SqlSafeStr as _, Transaction};
+
+use crate::errors::is_connection_lost;
 
 /// Begins a transaction.
 pub async fn begin(pool: &PgPool) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
@@ -18,9 +21,16 @@ pub async fn begin_with(
     statements: impl Into<String>,
 ) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
     let statements = AssertSqlSafe(statements.into()).into_sql_str();
-    // Waiting for a connection may be cancelled.
-    let connection = pool.acquire().await?;
-    let begun = tokio::spawn(Transaction::begin(connection, Some(statements))).await;
-    // The task panics only with sqlx, and is cancelled only with the runtime.
-    begun.unwrap_or(Err(sqlx::Error::WorkerCrashed))
+    // All connections of the pool may be lost; the next one is new then.
+    let mut replacements = pool.size();
+    loop {
+        // Waiting for a connection may be cancelled.
+        let connection = pool.acquire().await?;
+        let begun = tokio::spawn(Transaction::begin(connection, Some(statements.clone()))).await;
+        // The task panics only with sqlx, and is cancelled only with the runtime.
+        match begun.unwrap_or(Err(sqlx::Error::WorkerCrashed)) {
+            Err(error) if replacements > 0 && is_connection_lost(&error) => replacements -= 1,
+            begun => return begun,
+        }
+    }
 }

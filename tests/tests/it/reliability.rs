@@ -4,6 +4,7 @@ mod cancellation;
 mod crash;
 mod fleet;
 mod full_disk;
+mod lost_connections;
 mod lost_readers;
 mod outages;
 mod overload;
