@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     api, audit, calendars, chat, completions, dev, doctor, exit, files, global::Global, graph, install, keys, mcp,
     migrate, models, openapi, prices, projects, questions, queue, routing, runs, schedules, secrets, sign_in, sources,
-    tail, tasks, web, worker,
+    tail, tasks, web, webhooks, worker,
 };
 
 /// Agent runs that you can leave and rejoin.
@@ -66,6 +66,7 @@ pub enum Command {
     Schedules(schedules::Args),
     Sources(sources::Args),
     Web(web::Args),
+    Webhooks(webhooks::Args),
     Calendars(calendars::Args),
     Files(files::Args),
     Models(models::Args),
@@ -140,6 +141,14 @@ mod tests {
             "rejoin sources query shop select --rows 5 --json",
             "rejoin web set --provider searxng --base-url http://s:8080 --visit --allow a.example --allow b.example",
             "rejoin web test",
+            "rejoin webhooks add https://hooks.example/rejoin --event run.ended --event question.asked",
+            "rejoin webhooks list --json",
+            "rejoin webhooks set 019a0000-0000-7000-8000-000000000001 --event dag.ended",
+            "rejoin webhooks rotate-secret 019a0000-0000-7000-8000-000000000001 --overlap 0",
+            "rejoin webhooks test 019a0000-0000-7000-8000-000000000001",
+            "rejoin webhooks deliveries 019a0000-0000-7000-8000-000000000001 --state dead",
+            "rejoin webhooks replay 019a0000-0000-7000-8000-000000000001 --dead",
+            "rejoin webhooks remove 019a0000-0000-7000-8000-000000000001",
             "rejoin calendars export Work work.ics",
             "rejoin chat look --attach a.png --attach b.pdf",
             "rejoin files put a.png b.pdf",

@@ -20,6 +20,7 @@
 //! - `calendars`             the caller's calendars as files: through the API
 //! - `files`                 uploads, and files made by tools: through the API
 //! - `web`                   agents' web access: through the API
+//! - `webhooks`              a project's webhooks and their deliveries: through the API
 //! - `models`                the catalogue of models: through the API
 //! - `prices`                prices of models: through the API
 //! - `routing`               assignment of agents to new conversations: through the API
@@ -78,6 +79,7 @@ pub mod tail;
 pub mod tasks;
 pub mod transcript;
 pub mod web;
+pub mod webhooks;
 pub mod worker;
 
 /// Runs the requested verb.
@@ -104,6 +106,7 @@ pub async fn run(cli: Cli) -> Result<Exit> {
         Command::Calendars(args) => calendars::run(global, args, out).await,
         Command::Files(args) => files::run(global, args, out).await,
         Command::Web(args) => web::run(global, args, out).await,
+        Command::Webhooks(args) => webhooks::run(global, args, out).await,
         Command::Schedules(args) => schedules::run(global, args, out).await,
         Command::Models(args) => models::run(global, args, out).await,
         Command::Prices(args) => prices::run(global, args, out).await,

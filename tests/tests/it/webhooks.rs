@@ -1,5 +1,6 @@
 //! Webhooks: which events are sent, in which order, how often and to whom; and receivers that fail, hang or attack.
 
+mod command_line;
 mod endpoints;
 mod events;
 mod receivers;
