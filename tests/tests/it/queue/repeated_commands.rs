@@ -139,7 +139,7 @@ async fn a_repeated_command_has_no_further_effect() {
         tool: "tool",
         status: CallStatus::Completed,
         output: Some(&json!(1)),
-        told: None,
+        published: None,
         error: None,
         duration_ms: 1,
         result_message: &json!({"text": "1"}),
