@@ -1,4 +1,4 @@
-//! When a connection of this process was last lost. Whoever takes a connection from the pool that was in use before tests it first: if its
+//! When a connection of this process was last lost. A pooled connection that was used before is tested before its next use: if the
 //! server has stopped, or an operator has ended its sessions, the others are most likely lost, too.
 
 use std::sync::{Arc, Mutex, PoisonError};

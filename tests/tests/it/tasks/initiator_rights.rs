@@ -311,6 +311,6 @@ async fn a_makers_role_is_per_project_and_the_api_sees_its_callers() {
         .pool_sqlx;
     let mut tx = rls::begin(&app, rls::Scope::User(db.owner())).await.unwrap();
     assert_eq!(told(&mut tx).await, [owner, Membership::Left, Membership::Left]);
-    let nobody = initiators::membership(&mut *tx, db.workspace_id, None).await.unwrap();
-    assert_eq!(nobody, Membership::NoInitiator);
+    let without = initiators::membership(&mut *tx, db.workspace_id, None).await.unwrap();
+    assert_eq!(without, Membership::NoInitiator);
 }
