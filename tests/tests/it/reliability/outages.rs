@@ -37,12 +37,7 @@ pub(super) fn events_of(posted: &Value) -> String {
 
 /// Reads until the reply ends with `word`.
 pub(super) async fn until_word(client: &Client, path: &str, word: &str) -> (rejoin_tests::client::Stream, Vec<Frame>) {
-    // A request that meets the end of a database's connection is refused, and repeated by its client.
-    let mut stream = support::wait_for("the stream", async || {
-        let response = client.request(Method::GET, path).send().await.ok()?;
-        (response.status() == StatusCode::OK).then(|| rejoin_tests::client::Stream::of(response))
-    })
-    .await;
+    let mut stream = client.stream(path).await;
     let mut frames = Vec::new();
     loop {
         let frame = stream.next_event().await.expect("the stream goes on");
