@@ -157,20 +157,7 @@ pub async fn assign(db: &mut PgConnection, owner: Owner, id: Uuid, work_project:
 
 /// Locks and returns an owner's event, including a deleted one, until the transaction ends.
 pub async fn locked(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Option<Event>, sqlx::Error> {
-    let row = sqlx::query_as!(
-        Row,
-        r#"select e.id, calendar_id, title, description, location, starts_at, ends_at, all_day, e.time_zone, rrule, exdates, series_id,
-                  recurrence_id, version, deleted_at is not null as "is_deleted!"
-           from kb.calendar_events e join kb.calendars c on c.id = calendar_id
-           where c.project_id = $1 and c.owner_user_id = $2 and e.id = $3
-           for update of e"#,
-        owner.workspace_id,
-        owner.user_id,
-        id
-    )
-    .fetch_optional(db)
-    .await?;
-    Ok(row.map(Event::from))
+    Ok(all_locked(db, owner, &[id]).await?.pop())
 }
 
 /// Returns events that may occur between two moments: single ones, recurring ones, and replacements of occurrences in
