@@ -6,7 +6,14 @@ use anyhow::{Context, Result, anyhow};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
+use crate::{
+    client::Client,
+    dev_instance,
+    exit::Exit,
+    fields::{field, items},
+    global::Global,
+    out::Out,
+};
 
 /// Import and export your calendars as iCalendar files.
 ///
@@ -131,12 +138,4 @@ fn find(listed: &Value, wanted: &str) -> Result<String> {
             "there is no calendar {wanted}; `rejoin calendars list` shows all"
         )),
     }
-}
-
-fn items(listed: &Value) -> &[Value] {
-    listed["items"].as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn field(value: &Value, name: &str) -> String {
-    value[name].as_str().unwrap_or_default().to_owned()
 }

@@ -9,7 +9,7 @@ use rejoin_files::types::{Signature, signature};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, fields::field, global::Global, out::Out};
 
 /// Your files: attachments of your messages, and files that tools created for you.
 ///
@@ -61,7 +61,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             for file in files {
                 let stored = put(&client, &file).await?;
                 out.either(&stored, || {
-                    format!("{}  {}", word(&stored, "id"), word(&stored, "name"))
+                    format!("{}  {}", field(&stored, "id"), field(&stored, "name"))
                 })?;
             }
         }
@@ -76,10 +76,10 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 }
                 Some(file) => {
                     std::fs::write(&file, content).with_context(|| format!("writing {} failed", file.display()))?;
-                    out.note(&format!("{} was written to {}", word(&known, "name"), file.display()));
+                    out.note(&format!("{} was written to {}", field(&known, "name"), file.display()));
                 }
                 None => {
-                    let name = word(&known, "name");
+                    let name = field(&known, "name");
                     // A name chosen by others must not overwrite our files.
                     let mut file = std::fs::File::create_new(&name).with_context(|| {
                         format!(
@@ -113,11 +113,11 @@ async fn list(client: &Client, out: Out) -> Result<()> {
                 out.json(file)?;
             }
             rows.push([
-                word(file, "id"),
-                word(file, "name"),
-                word(file, "mediaType"),
+                field(file, "id"),
+                field(file, "name"),
+                field(file, "mediaType"),
                 file["sizeBytes"].to_string(),
-                word(file, "createdAt"),
+                field(file, "createdAt"),
             ]);
         }
         match page["nextCursor"].as_str() {
@@ -151,8 +151,4 @@ pub async fn put(client: &Client, file: &Path) -> Result<Value> {
         .upload(&format!("/api/files?name={name}"), media_type, content)
         .await;
     stored.with_context(|| format!("{} was not uploaded", file.display()))
-}
-
-fn word(value: &Value, name: &str) -> String {
-    value[name].as_str().unwrap_or_default().to_owned()
 }

@@ -27,6 +27,7 @@
 //! - `install`               products and their manifests: through the API
 //! - `mcp`                   MCP servers of a project: through the API
 //! - `graph`                 import and export of the knowledge graph
+//! - `fields`                fields of the API's responses
 //! - `database`              the database connection and project of these
 //! - `dev_instance`          settings that `dev` leaves for the other commands
 //! - `fleet`                 signals and the schema's check, before `api` and `worker` begin
@@ -53,6 +54,7 @@ pub mod dev;
 pub mod dev_instance;
 pub mod doctor;
 pub mod exit;
+pub mod fields;
 pub mod files;
 pub mod fleet;
 pub mod global;

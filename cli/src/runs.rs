@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, fields::items, global::Global, out::Out};
 
 /// Maximum length of a message's line in `show`, in characters.
 const LINE_MAX_CHARS: usize = 160;
@@ -267,10 +267,6 @@ fn show(about: &Value, messages: &Value, calls: &Value, out: Out) -> Result<()> 
         }
     }
     Ok(())
-}
-
-fn items(page: &Value) -> &[Value] {
-    page["items"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 /// Formats a field for users; empty for null.

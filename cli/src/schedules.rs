@@ -7,7 +7,14 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
+use crate::{
+    client::Client,
+    dev_instance,
+    exit::Exit,
+    fields::{field, items},
+    global::Global,
+    out::Out,
+};
 
 /// Run agents, or task DAGs, on a schedule.
 ///
@@ -141,9 +148,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         Action::Disable { schedule } => switch(&client, &schedules, &schedule, false, out).await?,
         Action::Remove { schedule } => {
             let found = find(&client, &schedules, &schedule).await?;
-            client.delete(&format!("{schedules}/{}", words(&found, "id"))).await?;
+            client.delete(&format!("{schedules}/{}", field(&found, "id"))).await?;
             out.either(&json!({ "removed": found["id"] }), || {
-                format!("the schedule {} was removed", words(&found, "name"))
+                format!("the schedule {} was removed", field(&found, "name"))
             })?;
         }
     }
@@ -152,7 +159,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
 
 async fn switch(client: &Client, schedules: &str, schedule: &str, enabled: bool, out: Out) -> Result<()> {
     let found = find(client, schedules, schedule).await?;
-    let path = format!("{schedules}/{}", words(&found, "id"));
+    let path = format!("{schedules}/{}", field(&found, "id"));
     show(
         &client
             .change(Method::PATCH, &path, &json!({ "enabled": enabled }))
@@ -194,12 +201,12 @@ fn list(page: &Value, out: Out) -> Result<()> {
         .iter()
         .map(|schedule| {
             [
-                words(schedule, "name"),
+                field(schedule, "name"),
                 when(schedule),
                 what(schedule),
-                words(schedule, "nextAt"),
-                words(schedule, "lastAt"),
-                words(schedule, "lastError"),
+                field(schedule, "nextAt"),
+                field(schedule, "lastAt"),
+                field(schedule, "lastError"),
             ]
         })
         .collect();
@@ -219,18 +226,18 @@ fn show(schedule: &Value, out: Out) -> Result<()> {
         Some(false) | None => "off",
     };
     for (name, value) in [
-        ("schedule", words(schedule, "id")),
-        ("name", words(schedule, "name")),
+        ("schedule", field(schedule, "id")),
+        ("name", field(schedule, "name")),
         ("is", state.to_owned()),
         ("when", when(schedule)),
         ("starts", what(schedule)),
-        ("input", words(schedule, "input")),
-        ("missed", words(schedule, "missed")),
-        ("next", words(schedule, "nextAt")),
-        ("last", words(schedule, "lastAt")),
-        ("last run", words(schedule, "lastRunId")),
-        ("last tasks", words(schedule, "lastTaskDagId")),
-        ("error", words(schedule, "lastError")),
+        ("input", field(schedule, "input")),
+        ("missed", field(schedule, "missed")),
+        ("next", field(schedule, "nextAt")),
+        ("last", field(schedule, "lastAt")),
+        ("last run", field(schedule, "lastRunId")),
+        ("last tasks", field(schedule, "lastTaskDagId")),
+        ("error", field(schedule, "lastError")),
     ] {
         if !value.is_empty() {
             out.line(&format!("{name:10} {value}"))?;
@@ -241,22 +248,14 @@ fn show(schedule: &Value, out: Out) -> Result<()> {
 
 fn when(schedule: &Value) -> String {
     match schedule["cron"].as_str() {
-        Some(cron) => format!("{cron} {}", words(schedule, "timeZone")),
-        None => words(schedule, "at"),
+        Some(cron) => format!("{cron} {}", field(schedule, "timeZone")),
+        None => field(schedule, "at"),
     }
 }
 
 fn what(schedule: &Value) -> String {
     match schedule["agent"].as_str() {
         Some(agent) => agent.to_owned(),
-        None => format!("tasks {}", words(&schedule["tasks"], "name")),
+        None => format!("tasks {}", field(&schedule["tasks"], "name")),
     }
-}
-
-fn items(page: &Value) -> &[Value] {
-    page["items"].as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn words(value: &Value, field: &str) -> String {
-    value[field].as_str().unwrap_or_default().to_owned()
 }

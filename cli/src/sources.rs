@@ -8,7 +8,14 @@ use rejoin_integrations::data_sources::{self, Kind};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
+use crate::{
+    client::Client,
+    dev_instance,
+    exit::Exit,
+    fields::{field, items},
+    global::Global,
+    out::Out,
+};
 
 /// Manage and query data sources: databases that a project's users and agents can query.
 ///
@@ -92,7 +99,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 json!({ "name": name, "kind": kind, "settings": settings, "secret": secret, "readOnly": !writable });
             let added = client.post(&format!("{sources}?force={force}"), &body).await?;
             out.either(&added, || {
-                format!("the source {name} was added ({})", text_field(&added, "kind"))
+                format!("the source {name} was added ({})", field(&added, "kind"))
             })?;
         }
         Action::List => {
@@ -108,11 +115,11 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                     "read-only"
                 };
                 [
-                    text_field(source, "name"),
-                    text_field(source, "kind"),
+                    field(source, "name"),
+                    field(source, "kind"),
                     place(source),
                     access.to_owned(),
-                    text_field(source, "failure"),
+                    field(source, "failure"),
                 ]
             };
             let rows: Vec<[String; 5]> = items(&listed).iter().map(row).collect();
@@ -121,17 +128,17 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         Action::Test { source } => {
             let found = find(&client, &sources, &source).await?;
             let tested = client
-                .post(&format!("{sources}/{}/test", text_field(&found, "id")), &json!({}))
+                .post(&format!("{sources}/{}/test", field(&found, "id")), &json!({}))
                 .await?;
             out.either(&tested, || match tested["ok"].as_bool() {
                 Some(true) => {
                     let warnings = tested["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();
                     let texts = warnings.iter().filter_map(Value::as_str);
-                    texts.fold(text_field(&tested, "server"), |text, warning| {
+                    texts.fold(field(&tested, "server"), |text, warning| {
                         format!("{text}\nwarning: {warning}")
                     })
                 }
-                Some(false) | None => format!("the source does not respond: {}", text_field(&tested, "failure")),
+                Some(false) | None => format!("the source does not respond: {}", field(&tested, "failure")),
             })?;
             if tested["ok"] != json!(true) {
                 return Err(anyhow!("the source {source} does not respond"));
@@ -139,11 +146,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         }
         Action::Remove { source } => {
             let found = find(&client, &sources, &source).await?;
-            client
-                .delete(&format!("{sources}/{}", text_field(&found, "id")))
-                .await?;
+            client.delete(&format!("{sources}/{}", field(&found, "id"))).await?;
             out.either(&json!({ "removed": found["id"] }), || {
-                format!("the source {} was removed", text_field(&found, "name"))
+                format!("the source {} was removed", field(&found, "name"))
             })?;
         }
         Action::Query {
@@ -155,7 +160,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             let found = find(&client, &sources, &source).await?;
             let body = json!({ "query": query, "database": database, "maxRows": rows });
             let answer = client
-                .post(&format!("{sources}/{}/query", text_field(&found, "id")), &body)
+                .post(&format!("{sources}/{}/query", field(&found, "id")), &body)
                 .await?;
             if out.is_json() {
                 out.json(&answer)?;
@@ -202,7 +207,7 @@ fn show(answer: &Value, out: Out) -> Result<()> {
         .as_array()
         .into_iter()
         .flatten()
-        .map(|column| text_field(column, "name"))
+        .map(|column| field(column, "name"))
         .collect();
     out.line(&names.join("\t"))?;
     for row in answer["rows"].as_array().into_iter().flatten() {
@@ -223,12 +228,4 @@ fn place(source: &Value) -> String {
         "" => format!("{}{}/{}", setting("host"), setting("cloudProject"), setting("database")),
         path => path.to_owned(),
     }
-}
-
-fn items(listed: &Value) -> &[Value] {
-    listed["items"].as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn text_field(value: &Value, name: &str) -> String {
-    value[name].as_str().unwrap_or_default().to_owned()
 }

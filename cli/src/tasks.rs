@@ -6,7 +6,7 @@ use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, fields::field, global::Global, out::Out};
 
 /// Run tasks that depend on each other: a DAG in a YAML or JSON file.
 ///
@@ -91,7 +91,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             } else {
                 let rows: Vec<[String; 4]> = items(&page["items"])
                     .iter()
-                    .map(|dag| [words(dag, "id"), words(dag, "state"), counted(dag), words(dag, "name")])
+                    .map(|dag| [field(dag, "id"), field(dag, "state"), counted(dag), field(dag, "name")])
                     .collect();
                 out.table(["DAG", "STATE", "TASKS", "NAME"], &rows)?;
             }
@@ -133,9 +133,9 @@ fn show(dag: &Value, out: Out) -> Result<()> {
     }
     out.line(&format!(
         "{} {}: {}, {}",
-        words(dag, "id"),
-        words(dag, "name"),
-        words(dag, "state"),
+        field(dag, "id"),
+        field(dag, "name"),
+        field(dag, "state"),
         counted(dag)
     ))?;
     let rows: Vec<[String; 5]> = items(&dag["tasks"])
@@ -143,11 +143,11 @@ fn show(dag: &Value, out: Out) -> Result<()> {
         .map(|task| {
             let after: Vec<&str> = items(&task["after"]).iter().filter_map(Value::as_str).collect();
             [
-                words(task, "id"),
-                words(task, "state"),
-                words(task, "agent"),
+                field(task, "id"),
+                field(task, "state"),
+                field(task, "agent"),
                 after.join(", "),
-                words(task, "title"),
+                field(task, "title"),
             ]
         })
         .collect();
@@ -163,8 +163,4 @@ fn counted(dag: &Value) -> String {
 
 fn items(list: &Value) -> &[Value] {
     list.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn words(value: &Value, field: &str) -> String {
-    value[field].as_str().unwrap_or_default().to_owned()
 }

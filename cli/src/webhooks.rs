@@ -5,7 +5,14 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
+use crate::{
+    client::Client,
+    dev_instance,
+    exit::Exit,
+    fields::{field, items},
+    global::Global,
+    out::Out,
+};
 
 /// Send events of a project to a URL: ended runs, questions, ended DAGs, used-up budgets.
 ///
@@ -169,7 +176,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             out.either(&delivery, || {
                 format!(
                     "the test event is delivery {}; its result: rejoin webhooks deliveries {webhook}",
-                    word(&delivery, "id")
+                    field(&delivery, "id")
                 )
             })?;
         }
@@ -232,8 +239,8 @@ fn show(webhook: &Value, out: Out) -> Result<()> {
     out.either(webhook, || {
         format!(
             "{}  {}  {}  {}",
-            word(webhook, "id"),
-            word(webhook, "url"),
+            field(webhook, "id"),
+            field(webhook, "url"),
             events(webhook),
             state(webhook)
         )
@@ -247,7 +254,7 @@ fn show_secret(made: &Value, out: Out) -> Result<()> {
     show(&made["webhook"], out)?;
     out.line(&format!(
         "its secret, which is not shown again: {}",
-        word(made, "secret")
+        field(made, "secret")
     ))
 }
 
@@ -259,8 +266,8 @@ fn list(page: &Value, out: Out) -> Result<()> {
         .iter()
         .map(|webhook| {
             [
-                word(webhook, "id"),
-                word(webhook, "url"),
+                field(webhook, "id"),
+                field(webhook, "url"),
                 events(webhook),
                 state(webhook),
             ]
@@ -282,11 +289,11 @@ fn deliveries(page: &Value, out: Out) -> Result<()> {
                 (status, _) => status.to_string(),
             };
             [
-                word(delivery, "id"),
-                word(delivery, "event"),
-                word(delivery, "state"),
+                field(delivery, "id"),
+                field(delivery, "event"),
+                field(delivery, "state"),
                 delivery["attempts"].to_string(),
-                word(delivery, "createdAt"),
+                field(delivery, "createdAt"),
                 result,
             ]
         })
@@ -296,14 +303,6 @@ fn deliveries(page: &Value, out: Out) -> Result<()> {
         out.note(&format!("there are more: --cursor {next}"));
     }
     Ok(())
-}
-
-fn items(page: &Value) -> &[Value] {
-    page["items"].as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn word(value: &Value, field: &str) -> String {
-    value[field].as_str().unwrap_or_default().to_owned()
 }
 
 fn events(webhook: &Value) -> String {
