@@ -110,7 +110,7 @@ async function stream(browser, dev, agent) {
   };
 }
 
-/** The same answer in a browser that waits for no display. Most of its frames have nothing new to show: the median tells how soon the next one could. */
+/** The same answer in a browser that waits for no display. Most of its frames have nothing new to show: the median shows how soon the next one could. */
 async function streamUnclocked(dev, agent) {
   const browser = await launch(WITHOUT_CLOCK);
   try {
@@ -206,14 +206,14 @@ function table(measured) {
 
 /** Puts the table between its marks. */
 function writePage(measured) {
-  const told = readFileSync(PAGE, 'utf8');
+  const page = readFileSync(PAGE, 'utf8');
   const marks = /(<!-- made by `make bench-web` -->\n)[\s\S]*?(<!-- until here -->)/;
-  assert.match(told, marks, `${PAGE} has the marks`);
+  assert.match(page, marks, `${PAGE} has the marks`);
   const { cpu, cores, chromium, build } = measured.machine;
   const text = `Measured ${measured.measured_at} with Chromium ${chromium.split('.')[0]}, without a GPU, on ${cores} cores (${cpu}) that also ran PostgreSQL, the worker and the server (${build === 'debug' ? 'a debug build' : 'an optimised build'}):\n\n${table(measured)}\n`;
   writeFileSync(
     PAGE,
-    told.replace(marks, (_, from, until) => `${from}${text}${until}`),
+    page.replace(marks, (_, from, until) => `${from}${text}${until}`),
   );
 }
 

@@ -1,5 +1,5 @@
 // Puts RapiDoc, the script of the API reference, beside its page: one file for browsers, which contains what it needs. It is fetched by itself, as
-// its package would bring a hundred others that only its own build uses. Kept in node_modules until those are installed anew.
+// its package would bring a hundred others that only its own build uses. Kept in node_modules until those are installed again.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';

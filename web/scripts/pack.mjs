@@ -1,4 +1,4 @@
-// Packs what was built, beside the files themselves: the server sends the packed one to whoever takes it.
+// Packs what was built, beside the files themselves: the server sends the packed one to clients that accept it.
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';

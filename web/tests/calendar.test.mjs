@@ -1,152 +1,15 @@
-// Calendars, in a real browser over a real `rejoin dev`. The browser stands in Berlin.
+// Calendars, in a real browser over a real `rejoin dev`. The browser is in Berlin.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { buildSync } from 'esbuild';
 import { accessible, signedIn } from './support/browser.mjs';
+import { are, calendarsOf, cell, dialog, IN_BERLIN } from './support/calendar.mjs';
 import { until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
-/** What is reckoned with days and clocks, by itself. */
-const { outputFiles } = buildSync({
-  stdin: {
-    contents: "export * from './days'; export * from './draft'; export * from './layoutEvents';",
-    resolveDir: `${import.meta.dirname}/../src/calendar`,
-  },
-  bundle: true,
-  format: 'esm',
-  write: false,
-});
-process.env.TZ = 'Europe/Berlin';
-const pure = await import(`data:text/javascript,${encodeURIComponent(outputFiles[0].text)}`);
-
-const IN_BERLIN = { bypassCSP: true, timezoneId: 'Europe/Berlin', viewport: { width: 1280, height: 900 } };
 const { dev, browser } = await stage();
-
-/** Makes a calendar with these events; its id. */
-async function made(name, events = [], timeZone = 'Europe/Berlin') {
-  const { status, body } = await dev.api('/api/calendars', { method: 'POST', body: { name, timeZone } });
-  assert.equal(status, 201, JSON.stringify(body));
-  for (const event of events) {
-    const put = await dev.api(`/api/calendars/${body.id}/events`, { method: 'POST', body: event });
-    assert.equal(put.status, 201, JSON.stringify(put.body));
-  }
-  return body.id;
-}
-
-/** What happens in a calendar in 2026, as the API tells it. */
-async function happening(calendar) {
-  const { body } = await dev.api(`/api/calendars/${calendar}/events?from=2026-01-01T00:00:00Z&to=2027-01-01T00:00:00Z`);
-  return body.items;
-}
-const starts = async (calendar, title) =>
-  (await happening(calendar)).filter((one) => one.title === title).map((one) => one.start);
-
-const look = (page, calendar, date = '2026-03-10', view = '') =>
-  page.goto(`${dev.url}/calendar?calendar=${calendar}&date=${date}${view && `&view=${view}`}`);
-const cell = (page, day) => page.locator(`[data-day="${day}"]`);
-/** Titles on a day of the grid, with their times. */
-const on = async (page, day) => (await cell(page, day).locator('.event').allInnerTexts()).map((text) => text.trim());
-const are = (page, day, wanted) =>
-  until(
-    `${day} shows ${wanted}`,
-    async () => JSON.stringify(await on(page, day)) === JSON.stringify(wanted),
-    15_000,
-  ).catch(async () => assert.deepEqual(await on(page, day), wanted));
-const dialog = (page) => page.getByRole('dialog');
+const { made, happening, starts, look } = calendarsOf(dev);
 const focusedDay = (page) => page.evaluate(() => document.activeElement?.getAttribute('data-day'));
-
-test('clocks that skip an hour or show it twice are read as the server reads them', () => {
-  const at = (wall, zone = 'Europe/Berlin') => new Date(pure.momentOf(wall, zone)).toISOString().slice(0, 16);
-  assert.equal(at('2026-03-29T01:59'), '2026-03-29T00:59');
-  assert.equal(at('2026-03-29T02:30'), '2026-03-29T01:30', 'skipped: an hour later');
-  assert.equal(at('2026-10-25T02:30'), '2026-10-25T00:30', 'shown twice: the first');
-  assert.equal(at('2026-10-25T03:00'), '2026-10-25T02:00');
-  assert.equal(at('2018-11-04T00:00', 'America/Sao_Paulo'), '2018-11-04T03:00', 'a midnight that was skipped');
-  assert.equal(at('2026-01-01T00:00', 'Pacific/Kiritimati'), '2025-12-31T10:00');
-  assert.equal(pure.HERE, 'Europe/Berlin');
-});
-
-test('months are whole weeks that begin on Mondays, and their ends are where they are', () => {
-  const weeks = (day) => pure.monthOf(day).map((week) => [week[0], week.at(-1)]);
-  assert.deepEqual(weeks('2027-02-14'), [
-    ['2027-02-01', '2027-02-07'],
-    ['2027-02-08', '2027-02-14'],
-    ['2027-02-15', '2027-02-21'],
-    ['2027-02-22', '2027-02-28'],
-  ]);
-  assert.deepEqual(weeks('2026-03-31').at(0), ['2026-02-23', '2026-03-01']);
-  assert.deepEqual(weeks('2026-03-31').at(-1), ['2026-03-30', '2026-04-05']);
-  assert.equal(pure.plusMonths('2026-01-31', 1), '2026-02-28');
-  assert.equal(pure.plusMonths('2026-01-31', -2), '2025-11-30');
-  assert.equal(pure.dayFrom('2026-02-31'), '2026-03-03');
-  assert.equal(pure.dayFrom('yesterday'), undefined);
-});
-
-test('all of a series moves as far as one of it does, whatever zone it is in', () => {
-  const series = {
-    id: 's',
-    version: 4,
-    title: 'T',
-    location: '',
-    description: '',
-    start: '2026-03-02T09:00:00+09:00',
-    end: '2026-03-02T10:00:00+09:00',
-    allDay: false,
-    timeZone: 'Asia/Tokyo',
-    rrule: 'FREQ=WEEKLY',
-  };
-  const occurrence = {
-    eventId: 's',
-    title: 'T',
-    location: '',
-    start: '2026-04-06T09:00:00+09:00',
-    end: '2026-04-06T10:00:00+09:00',
-    allDay: false,
-    timeZone: 'Asia/Tokyo',
-    recurring: true,
-  };
-  const before = pure.draftOf(occurrence, series);
-  const all = pure.targetOf(occurrence, series, null, 'all');
-  assert.deepEqual([all.path, all.version], ['/api/calendar-events/s', 4]);
-  assert.deepEqual(pure.different(before, before, all.all), {}, 'what is not different is not said');
-  assert.deepEqual(pure.different(before, { ...before, startTime: '08:30' }, all.all), {
-    start: '2026-03-02T08:30',
-    end: '2026-03-02T10:00',
-    allDay: false,
-    timeZone: 'Asia/Tokyo',
-  });
-  const whole = { ...before, allDay: true, startDay: '2026-04-07', endDay: '2026-04-08' };
-  assert.deepEqual(pure.different(before, whole, all.all), {
-    start: '2026-03-03',
-    end: '2026-03-05',
-    allDay: true,
-    timeZone: 'Asia/Tokyo',
-  });
-  const following = pure.targetOf(occurrence, series, null, 'following');
-  assert.equal(following.path, '/api/calendar-events/s?scope=following&occurrence=2026-04-06T00%3A00%3A00.000Z');
-  // One that was changed is an event of its own, and begins, for its series, when it would have.
-  const own = {
-    ...series,
-    id: 'o',
-    version: 1,
-    rrule: null,
-    seriesId: 's',
-    replacesOccurrence: '2026-04-06T00:00:00Z',
-    start: '2026-04-06T12:00:00+09:00',
-    end: '2026-04-06T13:00:00+09:00',
-  };
-  const changed = { ...occurrence, eventId: 'o', start: own.start, end: own.end };
-  assert.equal(pure.targetOf(changed, own, series, 'this').path, '/api/calendar-events/o');
-  const moved = pure.targetOf(changed, own, series, 'all');
-  const draft = pure.draftOf(changed, own);
-  assert.deepEqual(pure.different(draft, { ...draft, endTime: '14:00' }, moved.all), {
-    start: '2026-03-02T12:00',
-    end: '2026-03-02T14:00',
-    allDay: false,
-    timeZone: 'Asia/Tokyo',
-  });
-});
 
 test('a first calendar is made, and an event with the keyboard alone', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, dev, IN_BERLIN);
@@ -263,105 +126,6 @@ test('an event of all day is made and made longer, its last day as people say it
   await context.close();
 });
 
-test('of what comes back one, those that follow, or all are changed and deleted', { skip }, async () => {
-  const id = await made('Series', [
-    { title: 'Stand-up', start: '2026-03-02T09:00', end: '2026-03-02T09:15', rrule: 'FREQ=WEEKLY;COUNT=5' },
-  ]);
-  const { context, page, faults } = await signedIn(browser, dev, IN_BERLIN);
-  const edit = async (day, scope, change) => {
-    await look(page, id, day);
-    await cell(page, day).locator('.event').click();
-    await dialog(page).getByRole('radio', { name: scope, exact: true }).check();
-    await change();
-    await dialog(page).waitFor({ state: 'detached' });
-  };
-  const at = async (time, ends) => {
-    await dialog(page).getByLabel('Start time').fill(time);
-    await dialog(page).getByLabel('End time').fill(ends);
-    await dialog(page).getByRole('button', { name: 'Save' }).click();
-  };
-  const remove = async () => {
-    page.once('dialog', (asked) => asked.accept());
-    await dialog(page).getByRole('button', { name: 'Delete' }).click();
-  };
-  const times = async () => (await starts(id, 'Stand-up')).map((start) => start.slice(5, 16));
-  await edit('2026-03-09', 'Only this event', () => at('11:00', '11:15'));
-  assert.deepEqual(await times(), ['03-02T09:00', '03-09T11:00', '03-16T09:00', '03-23T09:00', '03-30T09:00']);
-  // All of them half an hour later; the one that was changed stays where it was put.
-  await edit('2026-03-16', 'All events', () => at('09:30', '09:45'));
-  assert.deepEqual(await times(), ['03-02T09:30', '03-09T11:00', '03-16T09:30', '03-23T09:30', '03-30T09:30']);
-  await edit('2026-03-23', 'This and following events', () => at('10:00', '10:15'));
-  assert.deepEqual(await times(), ['03-02T09:30', '03-09T11:00', '03-16T09:30', '03-23T10:00', '03-30T10:00']);
-  await look(page, id, '2026-03-09');
-  await cell(page, '2026-03-09').locator('.event').click();
-  await accessible(page, 'a changed occurrence');
-  assert.equal(await dialog(page).getByLabel('Repeats').count(), 0, 'one occurrence has no rule');
-  await page.keyboard.press('Escape');
-  await edit('2026-03-09', 'Only this event', remove);
-  assert.deepEqual(await times(), ['03-02T09:30', '03-16T09:30', '03-23T10:00', '03-30T10:00']);
-  await edit('2026-03-30', 'This and following events', remove);
-  assert.deepEqual(await times(), ['03-02T09:30', '03-16T09:30', '03-23T10:00']);
-  await edit('2026-03-16', 'All events', remove);
-  assert.deepEqual(await times(), ['03-23T10:00']);
-  await are(page, '2026-03-16', []);
-  assert.deepEqual(faults, []);
-  await context.close();
-});
-
-test('all-day events that come back are changed by the day', { skip }, async () => {
-  const id = await made('Days that come back', [
-    { title: 'Bins', start: '2026-03-03', allDay: true, rrule: 'FREQ=WEEKLY;COUNT=3', timeZone: 'America/New_York' },
-  ]);
-  const { context, page } = await signedIn(browser, dev, IN_BERLIN);
-  await look(page, id, '2026-03-10');
-  await cell(page, '2026-03-10').locator('.event').click();
-  await dialog(page).getByLabel('First day').fill('2026-03-11');
-  await dialog(page).getByRole('button', { name: 'Save' }).click();
-  await dialog(page).waitFor({ state: 'detached' });
-  await are(page, '2026-03-11', ['Bins']);
-  assert.deepEqual(await starts(id, 'Bins'), ['2026-03-03', '2026-03-11', '2026-03-17']);
-  // An event that comes back each day from now on, by the menu.
-  await page.getByRole('button', { name: 'New event', exact: true }).click();
-  await dialog(page).getByLabel('Title').fill('Walk');
-  await dialog(page).getByRole('combobox', { name: 'Repeats' }).selectOption('Custom rule');
-  await dialog(page).getByLabel('Rule (RFC 5545)').fill('FREQ=HOURLY');
-  await dialog(page).getByRole('button', { name: 'Create' }).click();
-  await dialog(page).getByRole('alert').getByText('daily at most').waitFor();
-  await dialog(page).getByLabel('Rule (RFC 5545)').fill('FREQ=DAILY;COUNT=2');
-  await dialog(page).getByRole('button', { name: 'Create' }).click();
-  await dialog(page).waitFor({ state: 'detached' });
-  assert.equal((await starts(id, 'Walk')).length, 2);
-  await context.close();
-});
-
-test('a change of what somebody else has changed is refused with the reason, and what was typed stays until it is left', {
-  skip,
-}, async () => {
-  const id = await made('Conflicts', [{ title: 'Lunch', start: '2026-03-10T12:00' }]);
-  const { context, page } = await signedIn(browser, dev, IN_BERLIN);
-  await look(page, id);
-  await cell(page, '2026-03-10').locator('.event').click();
-  await dialog(page).getByLabel('Location').fill('Canteen');
-  const [{ eventId }] = await happening(id);
-  const other = await dev.api(`/api/calendar-events/${eventId}`, {
-    method: 'PATCH',
-    body: { title: 'Dinner', start: '2026-03-10T19:00' },
-  });
-  assert.equal(other.status, 200);
-  await dialog(page).getByRole('button', { name: 'Save' }).click();
-  await dialog(page)
-    .getByRole('alert')
-    .getByText('Your change was not applied: the event was changed meanwhile')
-    .waitFor();
-  assert.equal(await dialog(page).getByLabel('Location').inputValue(), 'Canteen');
-  await accessible(page, 'a conflict');
-  await dialog(page).getByRole('button', { name: 'Discard my changes and reload' }).click();
-  await are(page, '2026-03-10', ['19:00 Dinner']);
-  const { body } = await dev.api(`/api/calendar-events/${eventId}`);
-  assert.deepEqual([body.title, body.location, body.version], ['Dinner', '', 2]);
-  await context.close();
-});
-
 const ICS = [
   'BEGIN:VCALENDAR',
   'VERSION:2.0',
@@ -429,7 +193,7 @@ test('an address to subscribe to is made, shown once, replaced and taken away', 
   await look(page, calendar, '2027-05-03');
   const open = () => page.getByRole('button', { name: 'Subscribe…' }).click();
   const dialog = page.getByRole('dialog', { name: 'Subscribe from another app' });
-  const told = async (url) => {
+  const titleIn = async (url) => {
     const answer = await fetch(url);
     return answer.status === 200 ? /SUMMARY:(.*)/.exec(await answer.text())[1].trim() : answer.status;
   };
@@ -437,7 +201,7 @@ test('an address to subscribe to is made, shown once, replaced and taken away', 
   await dialog.getByText('No feed address yet.').waitFor();
   await dialog.getByRole('button', { name: 'Create an address' }).click();
   const first = await dialog.locator('code.address').innerText();
-  assert.equal(await told(first), 'Standup');
+  assert.equal(await titleIn(first), 'Standup');
   await accessible(page, 'the dialog with the address');
   await dialog.getByRole('button', { name: 'Close' }).click();
   await open();
@@ -445,10 +209,10 @@ test('an address to subscribe to is made, shown once, replaced and taken away', 
   assert.equal(await dialog.locator('code.address').count(), 0, 'shown once');
   await dialog.getByRole('button', { name: 'Create a new address' }).click();
   const second = await dialog.locator('code.address').innerText();
-  assert.deepEqual([await told(first), await told(second)], [404, 'Standup']);
+  assert.deepEqual([await titleIn(first), await titleIn(second)], [404, 'Standup']);
   await dialog.getByRole('button', { name: 'Delete address' }).click();
   await dialog.getByText('No feed address yet.').waitFor();
-  assert.equal(await told(second), 404);
+  assert.equal(await titleIn(second), 404);
   assert.deepEqual(faults, []);
   await context.close();
 });

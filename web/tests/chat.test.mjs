@@ -4,19 +4,8 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { test } from 'node:test';
 import { answer, ask, finished, signedIn } from './support/browser.mjs';
-import { until } from './support/dev.mjs';
-import { startMcp } from './support/mcp.mjs';
+import { lastQuestion, lookupReply, story, storyReply, withAgent } from './support/chat.mjs';
 import { skip, stage } from './support/stage.mjs';
-
-const WORDS = 120;
-const PACE_MS = 20;
-/** Where twenty reloads have to fit in, also on a slow machine. */
-const WORDS_OF = { reloads: 1_000 };
-
-/** So many words, each unlike the others. */
-function story(name, words = WORDS) {
-  return Array.from({ length: words }, (_, nth) => `${name}${nth}`).join(' ');
-}
 
 const HOSTILE = [
   '<script>document.title = "taken"</script>',
@@ -28,31 +17,15 @@ const HOSTILE = [
   '<style>@import "http://tracker.example/four.css"</style>',
 ].join('\n\n');
 
-const CODE = Array.from({ length: 200 }, (_, nth) => (nth % 7 === 0 ? '' : `  const value${nth} = ${nth};`)).join('\n');
-
-/** All that Markdown is written of, more than a stretch of it. */
-const DRESSED = [
-  '# A heading',
-  'A paragraph\nof two lines, **bold**, _slanted_ and `code`.',
-  '- one\n\n  of two paragraphs\n- two\n  - nested\n1. and numbers',
-  '| a | b |\n| --- | --- |\n| 1 | 2 |',
-  '> quoted\n\nand not.',
-  `\`\`\`js\n${CODE}\n\`\`\``,
-  '~~~~\n```\na fence within\n```\n~~~~',
-  ...Array.from({ length: 30 }, (_, nth) => `Paragraph ${nth} with [Package:p${nth}].`),
-].join('\n\n');
-
 function reply(messages) {
-  const asked = messages.findLast((message) => message.role === 'user')?.content ?? '';
-  const said = typeof asked === 'string' ? asked : JSON.stringify(asked);
+  const text = lastQuestion(messages);
   const last = messages.at(-1);
-  if (said.includes('refuse it')) return isRefusing ? { refusal: 'not today' } : { text: 'Now I may.' };
-  if (said.includes('look with care')) {
+  if (text.includes('look with care')) {
     return last.role === 'tool'
       ? { text: `Found: ${last.content.includes('libssl3')}.` }
       : { text: 'I will look.', tools: [{ name: 'search_entities', arguments: { query: 'apt', limit: 1 } }] };
   }
-  if (said.includes('make tasks')) {
+  if (text.includes('make tasks')) {
     const task = (id, after) => ({
       id,
       title: `Part ${id}`,
@@ -77,13 +50,10 @@ function reply(messages) {
           ],
         };
   }
-  if (said.includes('dressed')) return { text: DRESSED, paceMs: 2 };
-  if (said.includes('cite')) return { text: 'It is [Package:libssl3], not `[Package:code]` nor [Note: this].' };
-  if (said.includes('hostile')) return { text: HOSTILE, paceMs: 0 };
-  if (said.includes('lookup')) {
-    return last.role === 'tool' ? { text: 'I looked it up.' } : { tools: [{ name: 'schema_version', arguments: {} }] };
-  }
-  if (said.includes('which colour')) {
+  if (text.includes('cite')) return { text: 'It is [Package:libssl3], not `[Package:code]` nor [Note: this].' };
+  if (text.includes('hostile')) return { text: HOSTILE, paceMs: 0 };
+  if (text.includes('lookup')) return lookupReply(messages);
+  if (text.includes('which colour')) {
     const options = ['red', 'blue'].map((value) => ({ label: value.toUpperCase(), value, description: null }));
     return last.role === 'tool'
       ? { text: `Then ${JSON.parse(last.content).answer} it is.` }
@@ -102,7 +72,7 @@ function reply(messages) {
           ],
         };
   }
-  if (said.includes('delegate')) {
+  if (text.includes('delegate')) {
     return last.role === 'tool'
       ? { text: 'They found it.' }
       : {
@@ -116,32 +86,18 @@ function reply(messages) {
           ],
         };
   }
-  const name = /story of (\w+)/.exec(said)?.[1] ?? 'word';
-  return { text: story(name, WORDS_OF[name]), paceMs: PACE_MS };
+  return storyReply(text);
 }
 
-/** Whether the model refuses, where it may. */
-let isRefusing = false;
 const { dev, browser } = await stage(reply, {});
 const agent = skip || (await dev.agent('asker', ['schema_version', 'ask_user', 'spawn_agents', 'create_tasks']));
 const careful = skip || (await dev.agent('careful', ['search_entities'], { confirm: ['search_*'] }));
 if (!skip) await dev.agent('helper', []);
 
-/** The reply that the server has stored last. */
-async function stored(page) {
-  const id = page.url().split('/c/')[1];
-  const { body } = await dev.api(`/api/conversations/${id}/messages?limit=100`);
-  return body.items.findLast((message) => message.role === 'assistant')?.content;
-}
-
-async function withAgent(page, id = agent) {
-  await page.getByLabel('Agent', { exact: true }).selectOption(id);
-}
-
 test('a first question is answered, with its call and its run', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, dev);
   assert.equal(page.url().includes('key='), false, 'the key is not left in the address');
-  await withAgent(page);
+  await withAgent(page, agent);
   await ask(page, 'lookup please');
   await finished(page);
   const turn = answer(page);
@@ -156,137 +112,6 @@ test('a first question is answered, with its call and its run', { skip }, async 
   await context.close();
 });
 
-test('an answer that is reloaded at twenty moments is shown once, word by word', { skip }, async () => {
-  const { context, page } = await signedIn(browser, dev);
-  await ask(page, 'a story of reloads');
-  await page.waitForURL(/\/c\//);
-  let reloads = 0;
-  while (reloads < 20) {
-    await page.reload({ waitUntil: 'commit' });
-    reloads += 1;
-    await page.waitForFunction(() => (document.querySelector('article.turn .markdown')?.textContent ?? '').length > 0);
-  }
-  assert.equal(await answer(page).getAttribute('aria-busy'), 'true', 'all of them were in the middle');
-  const shown = await finished(page);
-  assert.equal(shown.join(''), await stored(page));
-  assert.equal(shown.join(''), story('reloads', WORDS_OF.reloads));
-  await context.close();
-});
-
-const MEETINGS = Number(process.env.REJOIN_TEST_MEETINGS ?? 20);
-
-test('reloaded at any moment, what is shown in the end is the stored message', { skip }, async () => {
-  const { context, page: first } = await signedIn(browser, dev);
-  let state = 20_261_123;
-  const random = (limit) => {
-    state = (state * 48_271) % 2_147_483_647;
-    return state % limit;
-  };
-  const pages = [first, await context.newPage(), await context.newPage(), await context.newPage()];
-  const moments = Array.from({ length: MEETINGS }, () => random(WORDS * PACE_MS * 1.2));
-  const meet = async (page, nth) => {
-    if (nth >= moments.length) return;
-    const name = `meeting${nth}`;
-    await page.goto(dev.url);
-    await ask(page, `a story of ${name}`);
-    await page.waitForURL(/\/c\//);
-    // Not a wait for something: a moment like any other.
-    await new Promise((resolve) => setTimeout(resolve, moments[nth]));
-    await page.reload({ waitUntil: 'commit' });
-    const shown = (await finished(page)).join('');
-    assert.equal(shown, story(name), `reloaded after ${moments[nth]} ms`);
-    assert.equal(await stored(page), shown);
-    await meet(page, nth + pages.length);
-  };
-  await Promise.all(pages.map(meet));
-  await context.close();
-});
-
-test('what came before a reload is whole again: words, calls, and how it ended', { skip }, async () => {
-  const { context, page } = await signedIn(browser, dev);
-  await withAgent(page);
-  await ask(page, 'lookup before');
-  await finished(page);
-  isRefusing = true;
-  await ask(page, 'refuse it');
-  await answer(page).getByText('not today').waitFor();
-  await page.reload();
-  await answer(page).getByText('not today').waitFor();
-  const turn = page.locator('article.turn').first();
-  await turn.getByText('schema_version').click();
-  await turn.getByText('Result').waitFor();
-  assert.match(await turn.innerText(), /I looked it up\./);
-  // And it may be asked for again.
-  isRefusing = false;
-  await answer(page).getByRole('button', { name: 'Retry' }).click();
-  await answer(page).getByText('Now I may.').waitFor();
-  assert.equal(await page.getByRole('article', { name: 'You' }).count(), 3);
-  await context.close();
-});
-
-for (const victim of ['worker', 'api']) {
-  test(`a ${victim} that is killed in the middle is survived, and nothing is shown twice`, { skip }, async () => {
-    const { context, page } = await signedIn(browser, dev);
-    await ask(page, `a story of ${victim}s`);
-    await page.waitForFunction(
-      () => (document.querySelector('article.turn .markdown')?.textContent ?? '').length > 100,
-    );
-    const pids = victim === 'api' ? [dev.pids.api] : dev.pids.workers;
-    for (const pid of pids) process.kill(pid, 'SIGKILL');
-    const shown = await finished(page);
-    assert.equal(shown.join(''), story(`${victim}s`));
-    assert.equal(await stored(page), story(`${victim}s`));
-    if (victim === 'worker') await answer(page).locator('.notice').first().waitFor();
-    await context.close();
-  });
-}
-
-test('a page that is offline for a while goes on where it was', { skip }, async () => {
-  const { context, page } = await signedIn(browser, dev);
-  await ask(page, 'a story of tunnels');
-  await page.waitForFunction(() => (document.querySelector('article.turn .markdown')?.textContent ?? '').length > 50);
-  await context.setOffline(true);
-  await page.getByText("You're offline").waitFor();
-  const id = page.url().split('/c/')[1];
-  await until('its end', async () => {
-    const { body } = await dev.api(`/api/conversations/${id}/messages?limit=10`);
-    return body.items.some((message) => message.role === 'assistant');
-  });
-  await context.setOffline(false);
-  assert.equal((await finished(page)).join(''), story('tunnels'));
-  await context.close();
-});
-
-test('two tabs agree', { skip }, async () => {
-  const { context, page } = await signedIn(browser, dev);
-  await ask(page, 'a story of tabs');
-  await page.waitForURL(/\/c\//);
-  const other = await context.newPage();
-  await other.goto(page.url());
-  const [one, two] = await Promise.all([finished(page), finished(other)]);
-  assert.equal(one.join(''), story('tabs'));
-  assert.deepEqual(two, one);
-  await context.close();
-});
-
-test('ten conversations at once in one browser are all finished', { skip }, async () => {
-  const { context, page } = await signedIn(browser, dev);
-  const pages = [page, ...(await Promise.all(Array.from({ length: 9 }, () => context.newPage())))];
-  await Promise.all(pages.slice(1).map((one) => one.goto(dev.url)));
-  await Promise.all(
-    pages.map(async (one, nth) => {
-      await ask(one, `a story of crowd${nth}`);
-      assert.equal((await finished(one, 120_000)).join(''), story(`crowd${nth}`));
-    }),
-  );
-  // Whichever tab sent a message, the one that it was written in knows its conversation.
-  const moved = await page.evaluate(
-    () => Object.keys(localStorage).filter((key) => key.includes('.moved.new-')).length,
-  );
-  assert.equal(moved, 10);
-  await context.close();
-});
-
 test('an answer is stopped', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await ask(page, 'a story of stops');
@@ -298,7 +123,7 @@ test('an answer is stopped', { skip }, async () => {
 
 test('a question is answered where it is asked', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
-  await withAgent(page);
+  await withAgent(page, agent);
   await ask(page, 'which colour do I like?');
   await page.getByRole('button', { name: 'BLUE', exact: true }).click();
   await answer(page).getByText('Then blue it is.').waitFor();
@@ -325,7 +150,7 @@ test('a call is approved with other arguments, and another one is refused', { sk
 
 test('tasks that an agent makes are followed beside its call', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
-  await withAgent(page);
+  await withAgent(page, agent);
   await ask(page, 'make tasks');
   const tasks = page.locator('.dag');
   await tasks.getByText('1 in progress, 1 pending').waitFor();
@@ -400,27 +225,6 @@ test('a conversation that goes on elsewhere is marked until it is looked at', { 
   await context.close();
 });
 
-test('what was shown word by word looks the same when it is opened again', { skip }, async () => {
-  const { context, page, faults } = await signedIn(browser, dev);
-  await ask(page, 'all dressed up');
-  await page.locator('article.turn .code .lines').nth(1).waitFor();
-  await finished(page);
-  const code = answer(page).locator('.code').first();
-  assert.equal((await code.locator('pre').innerText()).trimEnd(), CODE);
-  const looks = () =>
-    answer(page)
-      .locator('.markdown')
-      .evaluateAll((texts) => texts.map((text) => text.innerHTML));
-  const grown = await looks();
-  assert.match(grown.join(''), /<table>.*<blockquote>/s);
-  await page.reload();
-  await finished(page);
-  await page.waitForFunction(() => !document.querySelector('.undressed'));
-  assert.deepEqual(await looks(), grown);
-  assert.deepEqual(faults, []);
-  await context.close();
-});
-
 test('what an answer cites leads into the graph', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await page.getByLabel('Agent', { exact: true }).selectOption('plain');
@@ -447,7 +251,7 @@ test('what an answer cites leads into the graph', { skip }, async () => {
 
 test('a sub-agent is shown within its parent', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
-  await withAgent(page);
+  await withAgent(page, agent);
   await ask(page, 'delegate it');
   const turn = page.locator('article.turn').first();
   await turn.getByText('They found it.').waitFor({ timeout: 60_000 });
@@ -477,7 +281,7 @@ test('the keyboard alone asks, stops, chooses, answers and finds the views', { s
   await page.waitForFunction(() => (document.querySelector('article.turn .markdown')?.textContent ?? '').length > 20);
   await page.keyboard.press('Escape');
   await answer(page).getByText('cancelled').waitFor();
-  /** As somebody does who sees where the focus is. */
+  /** Presses a key until the focus is on this text, as a user does who sees the focus. */
   const walkTo = async (words, key = 'Tab') => {
     for (let steps = 0; steps < 20; steps++) {
       await page.keyboard.press(key);
@@ -516,70 +320,6 @@ test('a message is edited, and asked in a new conversation', { skip }, async () 
   await context.close();
 });
 
-test('an agent is made, changed, and asked', { skip }, async () => {
-  const { context, page } = await signedIn(browser, dev);
-  await page.getByRole('link', { name: 'Settings' }).click();
-  await page.getByRole('button', { name: 'New agent' }).click();
-  await page.getByRole('textbox', { name: 'Name' }).fill('teller');
-  await page.getByRole('textbox', { name: 'Configuration' }).fill('{');
-  await page.getByRole('button', { name: 'Create' }).click();
-  await page.getByText('The configuration is not valid JSON').waitFor();
-  await page.getByRole('textbox', { name: 'Configuration' }).fill('{}');
-  await page.getByRole('button', { name: 'Create' }).click();
-  await page.getByRole('button', { name: 'teller' }).waitFor();
-  await page.getByRole('textbox', { name: 'Test message' }).fill('a story of trials');
-  await page.getByRole('button', { name: 'Ask', exact: true }).click();
-  assert.equal((await finished(page)).join(''), story('trials'));
-  await page.getByRole('textbox', { name: 'Description' }).fill('Tells stories.');
-  await page.getByRole('button', { name: 'Save' }).click();
-  await page.getByText('Saved.').waitFor();
-  const { body } = await dev.api(`/api/projects/${dev.projectId}/agents`);
-  assert.equal(body.items.find((one) => one.name === 'teller').description, 'Tells stories.');
-  await page.getByRole('link', { name: 'Chat', exact: true }).click();
-  await page.getByLabel('Agent', { exact: true }).selectOption('teller');
-  await ask(page, 'a story of tellers');
-  assert.equal((await finished(page)).join(''), story('tellers'));
-  await context.close();
-});
-
-test('an MCP server is added, tried, and its tools are approved', { skip }, async () => {
-  const mcp = await startMcp();
-  const { context, page } = await signedIn(browser, dev);
-  await page.goto(`${dev.url}/settings?part=servers`);
-  await page.getByRole('textbox', { name: 'Name' }).fill('small');
-  await page.getByRole('textbox', { name: 'URL' }).fill(`${mcp.url}/mcp`);
-  await page.getByRole('textbox', { name: 'Headers' }).fill('Authorization: Bearer in-the-clear');
-  await page.getByRole('button', { name: 'Add' }).click();
-  await page.getByText('looks like a credential').waitFor();
-  await page.getByRole('textbox', { name: 'Headers' }).fill('X-Team: one');
-  await page.getByRole('button', { name: 'Add' }).click();
-  await page.getByText('small', { exact: true }).click();
-  await page.getByRole('button', { name: 'Test' }).click();
-  await page.getByText('The server responded.').waitFor();
-  await page.getByText('new', { exact: true }).first().waitFor();
-  await page.getByRole('button', { name: 'Approve all 2' }).click();
-  await page.getByText('approved', { exact: true }).nth(1).waitFor();
-  await page.getByText('Edit settings').click();
-  await page.locator('.inside').getByRole('textbox', { name: 'URL' }).fill(`${mcp.url}/nowhere`);
-  await page.getByRole('button', { name: 'Save' }).click();
-  await page.getByRole('button', { name: 'Test' }).click();
-  await page.getByText('The test failed.').waitFor();
-  page.once('dialog', (dialog) => dialog.accept());
-  await page.getByRole('button', { name: 'Remove' }).click();
-  await page.getByText('No MCP servers yet').waitFor();
-  await context.close();
-  await mcp.stop();
-});
-
-test('a project keeps its last owner, and says so', { skip }, async () => {
-  const { context, page } = await signedIn(browser, dev);
-  await page.goto(`${dev.url}/settings?part=members`);
-  await page.getByLabel('Role of demo').selectOption('viewer');
-  await page.getByRole('alert').getByText('owner').waitFor();
-  assert.equal(await page.getByLabel('Role of demo').inputValue(), 'owner');
-  await context.close();
-});
-
 test('no view has a serious fault of accessibility, light or dark', { skip }, async () => {
   const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   for (const colorScheme of ['light', 'dark']) {
@@ -594,7 +334,7 @@ test('no view has a serious fault of accessibility, light or dark', { skip }, as
         [],
       );
     };
-    await withAgent(page);
+    await withAgent(page, agent);
     await ask(page, 'lookup once more');
     await finished(page);
     for (const path of [

@@ -15,7 +15,7 @@ const INTERLEAVINGS = 100;
 const SEED = 20_250;
 const TEXT = "select n, case when n = 3 then null else 'row ' || n end as words\nfrom many\norder by n";
 
-/** What the scripted agent is told: `write: <JSON of the calls>`. */
+/** The message to the scripted agent: `write: <JSON of the calls>`. */
 function reply(messages) {
   const asked = String(messages.findLast((message) => message.role === 'user')?.content);
   const orders = /write: (\[.*\])/.exec(asked);
@@ -160,7 +160,7 @@ test('an agent writes into the attached console, which is run, seen and exported
     page.getByRole('button', { name: 'JSON' }).click(),
   ]);
   assert.deepEqual(JSON.parse(readFileSync(await objects.path(), 'utf8'))[2], { n: 3, words: null });
-  // What the server says of a statement that it refuses.
+  // The server's reason for refusing a statement.
   await text(page).press('Control+a');
   await page.keyboard.insertText('delete from many');
   await page.getByRole('button', { name: 'Run' }).click();
@@ -170,12 +170,12 @@ test('an agent writes into the attached console, which is run, seen and exported
   await page.getByText('Columns of this table').click();
   await page.getByRole('button', { name: 'words', exact: true }).waitFor();
   // A refused query is one. Where a selection of several lines is replaced, Chromium itself keeps their look by styles within the editable text; the policy
-  // refuses these, and the editor draws the line anew.
+  // refuses these, and the editor draws the line again.
   assert.deepEqual(
     faults.filter((fault) => !fault.includes('422') && !fault.includes('Applying inline style')),
     [],
   );
-  // A new console is a temporary one until somebody keeps it; folded away, the pane still says where agents work.
+  // A new console is a temporary one until a user keeps it; folded away, the pane still shows where agents work.
   await page.getByRole('tab').getByTitle('Temporary').waitFor();
   await page.getByRole('button', { name: 'Keep', exact: true }).click();
   await until('it is kept', async () => (await stored(id)).isTemporary === false);

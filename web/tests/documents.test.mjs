@@ -217,11 +217,11 @@ test('a document with more versions than are shown says so', { skip }, async () 
   const path = `/api/onto/documents/${documents[0]}`;
   for (const content of ['Two', 'Three', 'Four']) await ok(path, { content }, 'PATCH');
   const { context, page } = await signedIn(browser, dev, { bypassCSP: true });
-  const told = page.getByText('Older versions are not shown');
+  const note = page.getByText('Older versions are not shown');
   const look = () => page.goto(`${dev.url}/work/${id}/documents/${documents[0]}?view=versions`);
   await look();
   await page.getByLabel('Version 1 before').waitFor();
-  assert.equal(await told.count(), 0, 'all of them are shown');
+  assert.equal(await note.count(), 0, 'all of them are shown');
   for (const [shown, words] of [
     [3, 'There is one before version 2.'],
     [1, 'There are 3 before version 4.'],
@@ -230,7 +230,7 @@ test('a document with more versions than are shown says so', { skip }, async () 
       route.fulfill({ json: { items: (await history(documents[0])).slice(0, shown) } }),
     );
     await look();
-    await told.getByText(words).waitFor();
+    await note.getByText(words).waitFor();
     assert.equal(await page.getByText('Only one version exists').count(), 0);
     await page.unroute(`**${path}/history`);
   }

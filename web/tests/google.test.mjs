@@ -38,7 +38,7 @@ const problem = (status, code, detail) => ({
   body: JSON.stringify({ code, detail }),
 });
 
-/** A calendar, and a page over an API that knows Google. `said` is what the page has sent; `google.link` how the calendar stands there. */
+/** A calendar, and a page over an API that knows Google. `requests`: the requests of the page; `google.link`: the state of the calendar there. */
 async function opened({ link = null, isAvailable = true, name = 'Work' } = {}) {
   const { body, status } = await dev.api('/api/calendars', {
     method: 'POST',
@@ -48,17 +48,17 @@ async function opened({ link = null, isAvailable = true, name = 'Work' } = {}) {
   const { id } = body;
   const { context, page, faults } = await signedIn(browser, dev, OPTIONS);
   const google = { link, comesBack: (state) => `state=${state}&code=a-code`, consent: null, asked: 0 };
-  const said = [];
+  const requests = [];
   await page.route('**/api/calendars', async (route) => {
     if (route.request().method() !== 'GET') return route.fallback();
     const { items } = (await dev.api('/api/calendars')).body;
-    const told = items.map((one) => ({ ...one, google: one.id === id ? (google.link?.state ?? null) : null }));
-    return route.fulfill({ json: { items: told, googleAvailable: isAvailable } });
+    const listed = items.map((one) => ({ ...one, google: one.id === id ? (google.link?.state ?? null) : null }));
+    return route.fulfill({ json: { items: listed, googleAvailable: isAvailable } });
   });
   await page.route(`**/api/calendars/${id}/google**`, (route) => {
     const request = route.request();
     const what = `${request.method()} ${new URL(request.url()).pathname.split(id)[1]}`;
-    if (what !== 'GET /google') said.push(what === 'PUT /google' ? [what, request.postDataJSON()] : [what]);
+    if (what !== 'GET /google') requests.push(what === 'PUT /google' ? [what, request.postDataJSON()] : [what]);
     else google.asked += 1;
     if (google.refuses) return route.fulfill(google.refuses);
     if (what === 'POST /google')
@@ -81,7 +81,7 @@ async function opened({ link = null, isAvailable = true, name = 'Work' } = {}) {
     return route.fulfill({ status: what === 'POST /google/sync' ? 202 : 200, json: google.link });
   });
   await page.route('**/api/google/consents', (route) => {
-    said.push(['POST /consents', route.request().postDataJSON()]);
+    requests.push(['POST /consents', route.request().postDataJSON()]);
     if (google.consent) return route.fulfill(google.consent);
     google.link = CHOOSING;
     return route.fulfill({ json: { calendarId: id, link: CHOOSING } });
@@ -96,7 +96,7 @@ async function opened({ link = null, isAvailable = true, name = 'Work' } = {}) {
   });
   await page.goto(`${dev.url}/calendar?calendar=${id}&date=2026-03-10`);
   await page.getByRole('grid').waitFor();
-  return { id, context, page, faults, google, said };
+  return { id, context, page, faults, google, requests };
 }
 
 const button = (page, name) => page.getByRole('button', { name, exact: true });
@@ -119,7 +119,7 @@ async function fine(page, place) {
 }
 
 test('a calendar is linked with one of Google’s by keys, and what comes from there is shown', { skip }, async () => {
-  const { id, context, page, faults, google, said } = await opened();
+  const { id, context, page, faults, google, requests } = await opened();
   await button(page, 'Google…').press('Enter');
   await dialog(page).getByText('to keep both in sync').waitFor();
   await dialog(page).getByText("Google's version wins").waitFor();
@@ -131,7 +131,7 @@ test('a calendar is linked with one of Google’s by keys, and what comes from t
   await button(page, 'Go to Google').press('Enter');
   // Back from Google: the calendar that it was about, and its dialog.
   await dialog(page).getByRole('group', { name: 'Choose a Google calendar' }).waitFor();
-  assert.deepEqual(said, [['POST /google'], ['POST /consents', { state: 's1', code: 'a-code' }]], 'sent once');
+  assert.deepEqual(requests, [['POST /google'], ['POST /consents', { state: 's1', code: 'a-code' }]], 'sent once');
   assert.equal(page.url(), `${dev.url}/calendar?calendar=${id}&dialog=google`);
   await dialog(page).getByText('primary, Europe/Berlin').waitFor();
   await dialog(page).getByText('Europe/Berlin, read-only: changes here are not sent to Google').waitFor();
@@ -141,7 +141,7 @@ test('a calendar is linked with one of Google’s by keys, and what comes from t
   assert.equal(await dialog(page).getByRole('radio', { name: /Team/ }).isChecked(), true);
   await page.keyboard.press('Enter');
   await button(page, 'Syncing…').waitFor();
-  assert.deepEqual(said.slice(2), [['PUT /google', { googleCalendarId: 'team' }]]);
+  assert.deepEqual(requests.slice(2), [['PUT /google', { googleCalendarId: 'team' }]]);
   assert.equal(
     await dialog(page).evaluate((one) => one.contains(document.activeElement)),
     true,
@@ -184,13 +184,16 @@ test('the state of a linked calendar is shown: problems, notices, and what is re
     problem: 'Google did not answer (500): tried again in five minutes.',
     notes,
   };
-  const { context, page, google, said } = await opened({ link });
+  const { context, page, google, requests } = await opened({ link });
   await button(page, 'Google…').click();
   await dialog(page).getByText('Holidays (read-only: changes here are not sent to Google)').waitFor();
   await dialog(page).getByRole('alert').getByText('tried again in five minutes').waitFor();
-  const told = await dialog(page).getByRole('list', { name: 'Recent notices' }).getByRole('listitem').allInnerTexts();
+  const notices = await dialog(page)
+    .getByRole('list', { name: 'Recent notices' })
+    .getByRole('listitem')
+    .allInnerTexts();
   assert.deepEqual(
-    told.map((text) => text.slice(0, 6)),
+    notices.map((text) => text.slice(0, 6)),
     ['“Revie', '“Each '],
     'the newest first',
   );
@@ -204,16 +207,16 @@ test('the state of a linked calendar is shown: problems, notices, and what is re
   // Unlinked only by word; the events stay.
   page.once('dialog', (asked) => asked.dismiss());
   await button(page, 'Unlink…').click();
-  assert.deepEqual(said, [['POST /google/sync']]);
+  assert.deepEqual(requests, [['POST /google/sync']]);
   page.once('dialog', (asked) => asked.accept());
   await button(page, 'Unlink…').click();
   await button(page, 'Go to Google').waitFor();
-  assert.deepEqual(said, [['POST /google/sync'], ['DELETE /google']]);
+  assert.deepEqual(requests, [['POST /google/sync'], ['DELETE /google']]);
   await context.close();
 });
 
 test('a withdrawn permission of Google is shown beside the calendar, with what to do', { skip }, async () => {
-  const { context, page, said } = await opened({
+  const { context, page, requests } = await opened({
     link: { ...LINKED, state: 'revoked', waiting: 3 },
     isAvailable: false,
   });
@@ -226,18 +229,18 @@ test('a withdrawn permission of Google is shown beside the calendar, with what t
   await button(page, 'Go to Google').click();
   await dialog(page).getByRole('radio').first().waitFor();
   assert.deepEqual(
-    said.map(([what]) => what),
+    requests.map(([what]) => what),
     ['POST /google', 'POST /consents'],
   );
   // Who wants none of them after all is where it began.
   await button(page, 'Cancel linking').click();
   await button(page, 'Go to Google').waitFor();
-  assert.deepEqual(said.at(-1), ['DELETE /google']);
+  assert.deepEqual(requests.at(-1), ['DELETE /google']);
   await context.close();
 });
 
 test('a refusal says what to do, and is sent once', { skip }, async () => {
-  const { id, context, page, google, said } = await opened();
+  const { id, context, page, google, requests } = await opened();
   const cases = [
     [
       'state=s1&error=access_denied',
@@ -247,7 +250,7 @@ test('a refusal says what to do, and is sent once', { skip }, async () => {
     ],
     [
       'state=old&code=c',
-      problem(400, 'consent_unknown', 'nobody waits for this'),
+      problem(400, 'consent_unknown', 'no consent is pending'),
       { state: 'old', code: 'c' },
       'has expired, was already used',
     ],
@@ -259,18 +262,18 @@ test('a refusal says what to do, and is sent once', { skip }, async () => {
     ],
   ];
   for (const [brought, refusal, sent, words] of cases) {
-    said.length = 0;
+    requests.length = 0;
     google.consent = refusal;
     await page.goto(`${dev.url}/calendar/google?${brought}`);
     await page.getByRole('alert').waitFor();
     await page.getByText(words).waitFor();
     assert.equal(page.url(), `${dev.url}/calendar/google`);
-    assert.deepEqual(said, [['POST /consents', sent]]);
+    assert.deepEqual(requests, [['POST /consents', sent]]);
     await accessible(page, words);
     // Another look brings nothing more.
     await page.reload();
     await page.getByText('The response from Google can no longer be used').waitFor();
-    assert.equal(said.length, 1);
+    assert.equal(requests.length, 1);
   }
   await page.getByRole('link', { name: 'Go to calendar' }).click();
   await page.getByRole('combobox', { name: 'Calendar' }).selectOption(id);
@@ -278,7 +281,7 @@ test('a refusal says what to do, and is sent once', { skip }, async () => {
   // How it stands has been read before anything is refused.
   await button(page, 'Go to Google').waitFor();
   for (const [code, words] of [
-    ['google_not_configured', 'nobody has set up Google here'],
+    ['google_not_configured', 'Google is not set up here'],
     ['calendar_linked', 'it is linked already'],
   ]) {
     google.refuses = problem(409, code, words);

@@ -18,14 +18,14 @@ function story(name) {
 
 function reply(messages) {
   const asked = messages.findLast((message) => message.role === 'user')?.content ?? '';
-  const said = typeof asked === 'string' ? asked : JSON.stringify(asked);
-  if (said.includes('look up') && messages.at(-1).role !== 'tool') {
+  const text = typeof asked === 'string' ? asked : JSON.stringify(asked);
+  if (text.includes('look up') && messages.at(-1).role !== 'tool') {
     return {
       text: 'A moment.',
-      tools: [{ name: 'search_entities', arguments: { query: /look up (\w+)/.exec(said)[1], limit: 1 } }],
+      tools: [{ name: 'search_entities', arguments: { query: /look up (\w+)/.exec(text)[1], limit: 1 } }],
     };
   }
-  const name = /story of (\w+)/.exec(said)?.[1];
+  const name = /story of (\w+)/.exec(text)?.[1];
   return name ? { text: story(name), paceMs: PACE_MS } : { text: 'This is what came of it.', paceMs: 0 };
 }
 
@@ -59,13 +59,13 @@ function operations() {
   return dev.api(`/api/admin/projects/${dev.projectId}/operations`).then(({ body }) => body);
 }
 
-/** Nothing went wrong in the page; if something did, what the server has to say about it. */
+/** Nothing went wrong in the page. Otherwise the warnings and errors of the server are shown. */
 function noFaults(faults) {
-  const told = dev
-    .told()
+  const lines = dev
+    .stderr()
     .split('\n')
     .filter((line) => / (ERROR|WARN) /.test(line) && !line.includes('EMPTY CHOICE'));
-  assert.deepEqual(faults, [], told.join('\n'));
+  assert.deepEqual(faults, [], lines.join('\n'));
 }
 
 /** The words that the replay shows. */
@@ -84,7 +84,7 @@ test('operations show what goes on, and a dead job comes back', { skip }, async 
   await page.getByRole('button', { name: `Retry report ${id}` }).click();
   await page.getByRole('status').getByText(`job ${id} is available again`).waitFor();
   await page.getByRole('row', { name: /the printer is on fire/ }).waitFor({ state: 'detached' });
-  // Its queue is served by nobody here: it waits there.
+  // No worker serves its queue here: it waits there.
   await page.getByRole('row', { name: /^reports 1 0 0 0 0/ }).waitFor();
   noFaults(faults);
   await context.close();
@@ -94,7 +94,7 @@ test('the log of a run that lost its worker shows its attempts, and its replay e
   skip,
 }, async () => {
   const id = await begin('a story of logs');
-  // Once something was said, its worker is killed.
+  // Once there is some text, its worker is killed.
   const busy = await until('a worker is at it', async () =>
     (await operations()).workers.find((worker) => worker.busy > 0),
   );

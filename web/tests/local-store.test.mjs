@@ -40,7 +40,7 @@ async function enter(page, key) {
   await button(page, 'Sign out').waitFor();
 }
 
-/** Leaves; the page is loaded anew, so that nothing stays in its memory. */
+/** Signs out. The page is reloaded, so that nothing stays in its memory. */
 async function leave(page) {
   await page.evaluate(() => (globalThis.isSamePage = true));
   await button(page, 'Sign out').click();

@@ -12,8 +12,8 @@ const button = (page, name) => page.getByRole('button', { name, exact: true });
 const mine = (page, words) => page.getByRole('article', { name: 'You', exact: true }).filter({ hasText: words });
 const conversationOf = (page) => page.url().split('/c/')[1];
 
-/** What the user said in a conversation, as it is stored. */
-async function said(conversation) {
+/** The user's messages that are stored in a conversation. */
+async function storedMessages(conversation) {
   const { body } = await dev.api(`/api/conversations/${conversation}/messages?limit=100`);
   return body.items.filter(({ role }) => role === 'user').map(({ content }) => content);
 }
@@ -62,13 +62,13 @@ test('messages that are written while the server is away are kept through the pa
     one.goto(`${dev.url}/c/${conversation}`),
     other.goto(dev.url),
   ]);
-  await until('all is stored', async () => (await said(conversation)).length === 3);
-  assert.deepEqual(await said(conversation), ['hello', 'first while away', 'second while away']);
+  await until('all is stored', async () => (await storedMessages(conversation)).length === 3);
+  assert.deepEqual(await storedMessages(conversation), ['hello', 'first while away', 'second while away']);
   const { body } = await dev.api('/api/conversations?limit=100');
   const begun = body.items.filter(({ title }) => title.endsWith('of its own'));
   assert.equal(begun.length, 1, JSON.stringify(begun));
-  await until('the new one is stored, too', async () => (await said(begun[0].id)).length === 2);
-  assert.deepEqual(await said(begun[0].id), ['the first of its own', 'the second of its own']);
+  await until('the new one is stored, too', async () => (await storedMessages(begun[0].id)).length === 2);
+  assert.deepEqual(await storedMessages(begun[0].id), ['the first of its own', 'the second of its own']);
   await finished(page);
   for (const words of ['first while away', 'second while away', 'the first of its own', 'the second of its own'])
     assert.equal(await runsOf(words), 1, words);
@@ -96,7 +96,7 @@ test('a message whose answer is lost is stored once', { skip }, async () => {
   await page.waitForURL(/\/c\//);
   await finished(page);
   assert.equal(lost, 1);
-  assert.deepEqual(await said(conversationOf(page)), ['said once']);
+  assert.deepEqual(await storedMessages(conversationOf(page)), ['said once']);
   assert.equal(await runsOf('said once'), 1);
   assert.equal(await mine(page, 'said once').count(), 1);
   await context.close();
@@ -122,10 +122,10 @@ test('a message that the server refuses is sent again or deleted, and those behi
   await mine(page, 'refused once').getByText('Not sent.').waitFor();
   await page.unroute('**/api/chat/stream*');
   await page.locator('.unsent').filter({ hasText: 'not any more' }).waitFor();
-  assert.deepEqual(await said(conversationOf(page)), ['hello']);
+  assert.deepEqual(await storedMessages(conversationOf(page)), ['hello']);
   await mine(page, 'refused once').getByRole('button', { name: 'Retry' }).click();
-  await until('all is stored', async () => (await said(conversationOf(page))).length === 4);
-  assert.deepEqual(await said(conversationOf(page)), ['hello', 'refused once', 'not any more', 'behind it']);
+  await until('all is stored', async () => (await storedMessages(conversationOf(page))).length === 4);
+  assert.deepEqual(await storedMessages(conversationOf(page)), ['hello', 'refused once', 'not any more', 'behind it']);
   await page.route('**/api/chat/stream*', (route) => route.fulfill(refusal));
   await ask(page, 'deleted');
   await mine(page, 'deleted').getByRole('button', { name: 'Delete' }).click();
@@ -157,7 +157,7 @@ test('a browser without room keeps the text in the field until the server has it
   assert.equal(await field(page).inputValue(), 'without room');
   release();
   await until('the field is empty', async () => (await field(page).inputValue()) === '');
-  assert.deepEqual(await said(conversationOf(page)), ['hello', 'without room']);
+  assert.deepEqual(await storedMessages(conversationOf(page)), ['hello', 'without room']);
   await page.unroute('**/api/chat/stream*');
   await page.route('**/api/chat/stream*', (route) =>
     route.fulfill({

@@ -100,7 +100,7 @@ async function boardAndCalendar(dev) {
   return { project: project.id, document: checklist.id, calendar: calendar.id };
 }
 
-/** The calendar and one of Google's are kept the same; an event was changed on both sides, which is told. */
+/** The calendar and one of Google's are in sync; an event was changed on both sides, and a notice reports it. */
 async function keptTheSame(dev, google, calendar) {
   const call = async (path, method, body) => {
     const { body: answer, status } = await dev.api(path, { method, body });
@@ -125,7 +125,7 @@ async function keptTheSame(dev, google, calendar) {
     await call(`/api/calendars/${calendar}/events?from=2026-11-17T00:00:00Z&to=2026-11-20T00:00:00Z`, 'GET')
   ).items.find(({ title }) => title === 'Conference');
   await call(`/api/calendar-events/${here.eventId}?scope=all`, 'PATCH', { location: 'Madrid' });
-  await until("that Google's counts is told", async () => (await call(link, 'GET')).notes.length > 0);
+  await until("a notice reports that Google's version wins", async () => (await call(link, 'GET')).notes.length > 0);
   await over();
 }
 
@@ -243,7 +243,7 @@ test('each picture in the documents is one that is still taken', { skip }, async
     await finished(page);
     await take('chat-narrow');
     await page.setViewportSize(VIEWPORT);
-    // Views that nobody has thought of here are not forgotten.
+    // Views that are not named above get a picture, too.
     const views = page.getByRole('navigation', { name: 'Views' }).getByRole('link');
     for (const [name, href] of await views.evaluateAll((links) =>
       links.map((link) => [link.innerText.toLowerCase(), link.href]),

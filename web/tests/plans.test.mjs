@@ -19,16 +19,16 @@ const step = (stepNumber, description, dependsOn = [], tools = []) => ({
 const STEPS = [step(1, 'Look at the schema', [], ['schema_version']), step(2, 'Write the story', [1])];
 
 function reply(messages) {
-  const said = String(messages.findLast((message) => message.role === 'user')?.content);
+  const text = String(messages.findLast((message) => message.role === 'user')?.content);
   const last = messages.at(-1);
-  if (said.includes('# Write the story')) return { text: STORY, paceMs: PACE_MS };
-  if (said.includes('# Look at the schema')) {
+  if (text.includes('# Write the story')) return { text: STORY, paceMs: PACE_MS };
+  if (text.includes('# Look at the schema')) {
     return last.role === 'tool' ? { text: 'I have looked.' } : { tools: [{ name: 'schema_version', arguments: {} }] };
   }
-  if (said.includes('# Book the hall')) return { text: 'The hall is booked.' };
+  if (text.includes('# Book the hall')) return { text: 'The hall is booked.' };
   if (last.role === 'tool') return { text: 'That was the plan.' };
-  if (said.includes('plan it') || said.includes('draft it')) {
-    const execution_mode = said.includes('draft it') ? 'draft_only' : 'auto_execute';
+  if (text.includes('plan it') || text.includes('draft it')) {
+    const execution_mode = text.includes('draft it') ? 'draft_only' : 'auto_execute';
     return {
       tools: [
         { name: 'agent_create_plan', arguments: { objective: 'Launch', execution_mode, plan: { steps: STEPS } } },
@@ -57,7 +57,7 @@ async function finished(page) {
 }
 
 const plan = (page) => page.getByRole('region', { name: 'Plan: Launch' });
-/** What the plan's steps say of themselves, without what they did. */
+/** The texts of the plan's steps, without their results. */
 const steps = (page) => plan(page).locator(':scope > ol > li > p:first-child').allInnerTexts();
 
 test('a plan is carried out before one’s eyes, and a reload in the middle shows the same', { skip }, async () => {
@@ -166,7 +166,7 @@ test('a plan is shown as a graph, and a step of it opens its run', { skip }, asy
   const graph = plan(page).getByRole('group', { name: 'Steps and their dependencies' });
   const box = (name) => graph.getByRole('button', { name });
   await plan(page).getByRole('button', { name: 'Show as graph' }).press('Enter');
-  // Live: states are told by a sign and a word, not by colours alone.
+  // Live: a sign and a word show the states, not colours alone.
   await box(/Look at the schema .*completed/).waitFor();
   await box(/Write the story .*executing/).waitFor();
   assert.equal(

@@ -1,5 +1,5 @@
-// A recorded conversation in which everything happens that planning agents tell of, rendered by the page. The server's tests record it, and hold
-// it against what the server says; here it is held against what people see.
+// A recorded conversation with all kinds of events of planning agents, rendered by the page. The server's tests record it, and compare
+// it with the server's events; here it is compared with what people see.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -7,7 +7,7 @@ import { signedIn } from './support/browser.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const RECORDING = new URL('../../tests/tests/it/chat/snapshots/it__chat__story__story_events.snap', import.meta.url);
-/** All that this page is told of. Another kind in the recording: see to it that it is shown, and name it here. */
+/** The kinds of events in the recording. If there is a new kind: see to it that it is shown, and name it here. */
 const KINDS =
   'agent_state clarifying_questions context_shift context_usage done error executor_result executor_spawned focus_active focus_changed last_turn_context ' +
   'mcp_tool message meta operation plan_created plan_ready_for_review plan_review question question_answered step_complete step_start sub_agent token usage';
@@ -33,18 +33,18 @@ test('a recorded story of plans, questions and shifts is shown with all its part
   const posted = await dev.api('/api/chat/stream', { method: 'POST', body: { message: 'hello' } });
   assert.equal(posted.status, 202, JSON.stringify(posted.body));
   const frames = [{ type: 'snapshot', through: 0, messages: [], turn: null }, ...events];
-  let told = 0;
+  let sent = 0;
   await page.route(/\/api\/conversations\/[^/]+\/events/, async (route) => {
-    // Whoever joins anew has it all: there is nothing more to come.
-    if (told > 0) return;
-    told += 1;
+    // A reader that joins again has all events already: nothing more comes.
+    if (sent > 0) return;
+    sent += 1;
     const body = frames.map((event, seq) => `id: ${seq}\ndata: ${JSON.stringify(event)}\n\n`).join('');
     await route.fulfill({ contentType: 'text/event-stream', body });
   });
   await page.goto(`${dev.url}/c/${posted.body.conversationId}`);
   const turns = page.locator('.items > li > article.turn');
   await page.waitForFunction(() => document.querySelectorAll('.items > li > article.turn').length === 3);
-  assert.equal(told, 1);
+  assert.equal(sent, 1);
 
   // Asked before it began, then led into the project that it began.
   const first = turns.nth(0);
@@ -83,7 +83,7 @@ test('a recorded story of plans, questions and shifts is shown with all its part
     await page
       .getByRole('article', { name: 'You' })
       .allInnerTexts()
-      .then((said) => said.map((one) => one.split('\n')[0])),
+      .then((texts) => texts.map((one) => one.split('\n')[0])),
     ['a trip', 'plan it', 'and break'],
   );
   assert.deepEqual(faults, []);

@@ -3,13 +3,20 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { test } from 'node:test';
-import { signedIn } from './support/browser.mjs';
+import { ask, finished, signedIn } from './support/browser.mjs';
+import { lastQuestion, story, storyReply } from './support/chat.mjs';
 import { until } from './support/dev.mjs';
+import { startMcp } from './support/mcp.mjs';
 import { skip, stage } from './support/stage.mjs';
 
-const { dev, browser } = await stage();
+function reply(messages) {
+  const text = lastQuestion(messages);
+  return text.includes('story of') ? storyReply(text) : { text: 'Well.' };
+}
 
-/** What the API says to whoever comes with this key. */
+const { dev, browser } = await stage(reply);
+
+/** The status of the API's response to a request with this key. */
 const status = async (key, path = '/api/conversations', method = 'GET') =>
   (await fetch(dev.url + path, { method, headers: { authorization: `Bearer ${key}` } })).status;
 
@@ -37,7 +44,7 @@ test('a key is made, shown once, lets its holder in as far as it may, and is rev
   page.once('dialog', (dialog) => dialog.accept());
   await row.getByRole('button', { name: 'Revoke for the crawler' }).click();
   await row.getByText('revoked').waitFor();
-  await until('nobody is let in with it', async () => (await status(key)) === 401);
+  await until('the key is refused', async () => (await status(key)) === 401);
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -49,5 +56,69 @@ test('what was used up today is shown beside what is allowed', { skip }, async (
   await page.goto(`${dev.url}/settings?part=usage`);
   await page.getByRole('row', { name: /^Runs started 1 Unlimited/ }).waitFor();
   assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('an agent is made, changed, and asked', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await page.getByRole('link', { name: 'Settings' }).click();
+  await page.getByRole('button', { name: 'New agent' }).click();
+  await page.getByRole('textbox', { name: 'Name' }).fill('teller');
+  await page.getByRole('textbox', { name: 'Configuration' }).fill('{');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByText('The configuration is not valid JSON').waitFor();
+  await page.getByRole('textbox', { name: 'Configuration' }).fill('{}');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('button', { name: 'teller' }).waitFor();
+  await page.getByRole('textbox', { name: 'Test message' }).fill('a story of trials');
+  await page.getByRole('button', { name: 'Ask', exact: true }).click();
+  assert.equal((await finished(page)).join(''), story('trials'));
+  await page.getByRole('textbox', { name: 'Description' }).fill('Tells stories.');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Saved.').waitFor();
+  const { body } = await dev.api(`/api/projects/${dev.projectId}/agents`);
+  assert.equal(body.items.find((one) => one.name === 'teller').description, 'Tells stories.');
+  await page.getByRole('link', { name: 'Chat', exact: true }).click();
+  await page.getByLabel('Agent', { exact: true }).selectOption('teller');
+  await ask(page, 'a story of tellers');
+  assert.equal((await finished(page)).join(''), story('tellers'));
+  await context.close();
+});
+
+test('an MCP server is added, tried, and its tools are approved', { skip }, async () => {
+  const mcp = await startMcp();
+  const { context, page } = await signedIn(browser, dev);
+  await page.goto(`${dev.url}/settings?part=servers`);
+  await page.getByRole('textbox', { name: 'Name' }).fill('small');
+  await page.getByRole('textbox', { name: 'URL' }).fill(`${mcp.url}/mcp`);
+  await page.getByRole('textbox', { name: 'Headers' }).fill('Authorization: Bearer in-the-clear');
+  await page.getByRole('button', { name: 'Add' }).click();
+  await page.getByText('looks like a credential').waitFor();
+  await page.getByRole('textbox', { name: 'Headers' }).fill('X-Team: one');
+  await page.getByRole('button', { name: 'Add' }).click();
+  await page.getByText('small', { exact: true }).click();
+  await page.getByRole('button', { name: 'Test' }).click();
+  await page.getByText('The server responded.').waitFor();
+  await page.getByText('new', { exact: true }).first().waitFor();
+  await page.getByRole('button', { name: 'Approve all 2' }).click();
+  await page.getByText('approved', { exact: true }).nth(1).waitFor();
+  await page.getByText('Edit settings').click();
+  await page.locator('.inside').getByRole('textbox', { name: 'URL' }).fill(`${mcp.url}/nowhere`);
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('button', { name: 'Test' }).click();
+  await page.getByText('The test failed.').waitFor();
+  page.once('dialog', (dialog) => dialog.accept());
+  await page.getByRole('button', { name: 'Remove' }).click();
+  await page.getByText('No MCP servers yet').waitFor();
+  await context.close();
+  await mcp.stop();
+});
+
+test('a project keeps its last owner, and says so', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev);
+  await page.goto(`${dev.url}/settings?part=members`);
+  await page.getByLabel('Role of demo').selectOption('viewer');
+  await page.getByRole('alert').getByText('owner').waitFor();
+  assert.equal(await page.getByLabel('Role of demo').inputValue(), 'owner');
   await context.close();
 });

@@ -8,7 +8,7 @@ import { skip, stage } from './support/stage.mjs';
 
 const { dev, browser } = await stage();
 
-/** Another user of the same project; as whoever would have others sign in as them. */
+/** Another user of the same project: an attacker who wants others to sign in as this user. */
 function another(handle) {
   const options = [
     '--project',
@@ -27,7 +27,7 @@ const message = (page) => page.getByRole('textbox', { name: 'Message' });
 const button = (page, name) => page.getByRole('button', { name, exact: true });
 const user = (page) => page.evaluate(async () => (await (await fetch('/api/me')).json()).handle);
 
-/** Opens a link as if it were clicked elsewhere: the page is loaded anew. */
+/** Opens a link as if it were clicked elsewhere: the page is reloaded. */
 async function open(page, link) {
   await page.goto('about:blank');
   await page.goto(link);

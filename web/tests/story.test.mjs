@@ -1,5 +1,5 @@
 // The planning chat from its first question to its last answer, as somebody lives it in a browser, while workers and the API are killed:
-// a product launch is begun after a question, planned in ten steps, edited, approved, carried out by three executors, one step planned anew; a web
+// a product launch is begun after a question, planned in ten steps, edited, approved, carried out by three executors, one step planned again; a web
 // page is read, the calendar filled, the focus moved, and sixty turns are summarised. Whatever died, each thing is there in the end, once.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
@@ -14,7 +14,7 @@ const SEEDS = Number(process.env.REJOIN_TEST_STORIES ?? 1);
 /** Kills in one chapter of a story; after them it is left alone, or it would not end. */
 const KILLS = 4;
 const STEPS = 10;
-/** The step that fails, and is planned anew. */
+/** The step that fails, and is planned again. */
 const BROKEN = 7;
 const TURNS = 60;
 const CHAPTER_MS = 150_000;
@@ -65,12 +65,12 @@ function results(messages) {
     try {
       return JSON.parse(answer.content);
     } catch {
-      return { said: answer.content };
+      return { raw: answer.content };
     }
   };
 }
 
-/** What the model says, from the request alone: one that is repeated after a kill is answered as before. */
+/** The model's answer, from the request alone: a request that is repeated after a kill gets the same answer. */
 function reply(messages, newsUrl) {
   const system = String(messages[0].content);
   const asked = String(messages.findLast(({ role }) => role === 'user')?.content);
@@ -83,7 +83,7 @@ function reply(messages, newsUrl) {
       paceMs: 0,
     };
   }
-  // Whoever is told to keep the facts keeps them.
+  // A request to keep the facts gets the facts as its answer.
   if (asked.includes('# New messages'))
     return { text: [...new Set(asked.match(/fact-\d+ is \w+\./g))].join(' '), paceMs: 0 };
   if (system.includes('EXECUTOR')) {
@@ -106,7 +106,7 @@ function reply(messages, newsUrl) {
       if (result('create_onto_document')) return { text: 'It is written down.' };
       return {
         tools: [
-          { name: 'create_onto_document', arguments: { title: 'News', content: String(page.content ?? page.said) } },
+          { name: 'create_onto_document', arguments: { title: 'News', content: String(page.content ?? page.raw) } },
         ],
       };
     }
@@ -246,12 +246,12 @@ async function underFire(page, random) {
   return kills;
 }
 
-/** Asks the API, which may be dead at the moment. */
-const told = (path) => until(path, () => dev.api(path).catch(() => null));
+/** A response of the API, which may be dead at the moment. */
+const get = (path) => until(path, () => dev.api(path).catch(() => null));
 
 /** All of what a list of the work graph holds. */
 async function listed(kind, projectId) {
-  const { status, body } = await told(`/api/onto/${kind}?projectId=${projectId}&limit=100`);
+  const { status, body } = await get(`/api/onto/${kind}?projectId=${projectId}&limit=100`);
   assert.equal(status, 200, JSON.stringify(body));
   return body.items.map(({ name }) => name).sort();
 }
@@ -264,7 +264,7 @@ for (let seed = 1; seed <= SEEDS; seed += 1) {
   }, async () => {
     const random = randomly(seed);
     let kills = 0;
-    const before = new Set((await told('/api/onto/projects?limit=100')).body.items.map(({ id }) => id));
+    const before = new Set((await get('/api/onto/projects?limit=100')).body.items.map(({ id }) => id));
     const { context, page, faults } = await signedIn(browser, dev);
     const about = page.getByRole('group', { name: 'Conversation context' });
     await page.getByLabel('Agent', { exact: true }).selectOption(planner);
@@ -277,7 +277,7 @@ for (let seed = 1; seed <= SEEDS; seed += 1) {
     await about.getByLabel('Context', { exact: true }).selectOption('project_create');
     await until(
       'the context is stored',
-      async () => (await told(`/api/conversations/${conversation}`)).body.contextType === 'project_create',
+      async () => (await get(`/api/conversations/${conversation}`)).body.contextType === 'project_create',
     );
     await ask(page, 'Plan a product launch');
     const card = answer(page).getByRole('form', { name: 'The agent asks' });
@@ -287,11 +287,11 @@ for (let seed = 1; seed <= SEEDS; seed += 1) {
     kills += await underFire(page, random);
     await answer(page).getByText('The launch is begun.').waitFor();
     await about.locator('.chip').getByText('Launch').waitFor();
-    const made = (await told('/api/onto/projects?limit=100')).body.items.filter(({ id }) => !before.has(id));
+    const made = (await get('/api/onto/projects?limit=100')).body.items.filter(({ id }) => !before.has(id));
     assert.equal(made.length, 1, 'one project was begun');
     const projectId = made[0].id;
 
-    // A draft, edited in its place, approved, and carried out; what fails is planned anew.
+    // A draft, edited in its place, approved, and carried out; what fails is planned again.
     await ask(page, 'Draft the plan');
     await plan(page).getByText('pending review').waitFor();
     await plan(page).getByRole('button', { name: 'Edit', exact: true }).click();
@@ -307,19 +307,19 @@ for (let seed = 1; seed <= SEEDS; seed += 1) {
     assert.deepEqual(await listed('tasks', projectId), [...tasks, 'Mend it'].sort(), `${kills} kills: each task once`);
     assert.deepEqual(await listed('goals', projectId), ['Sell']);
     assert.deepEqual(await listed('documents', projectId), ['About', 'News']);
-    const calendars = (await told('/api/calendars')).body.items.filter(
+    const calendars = (await get('/api/calendars')).body.items.filter(
       (calendar) => calendar.workProjectId === projectId,
     );
     assert.equal(calendars.length, 1, 'the project has its calendar');
     const events = (
-      await told(`/api/calendars/${calendars[0].id}/events?from=2027-05-01T00:00:00Z&to=2027-06-01T00:00:00Z`)
+      await get(`/api/calendars/${calendars[0].id}/events?from=2027-05-01T00:00:00Z&to=2027-06-01T00:00:00Z`)
     ).body.items;
     assert.deepEqual(
       events.map(({ title }) => title),
       ['The evening'],
     );
 
-    // Elsewhere and back: what is told is of where the user is.
+    // Elsewhere and back: the answers are about the place where the user is.
     const other = await dev.api('/api/onto/projects/instantiate', {
       method: 'POST',
       body: { project: { name: `Orbit${seed}` }, entities: [], relationships: [] },
@@ -334,7 +334,7 @@ for (let seed = 1; seed <= SEEDS; seed += 1) {
     await answer(page).getByText(`We are in Orbit${seed}.`).waitFor();
     await until('it is over', () => isOver(page));
 
-    // Sixty turns, and what was said first is known in the end.
+    // Sixty turns, and the first message is still known in the end.
     for (let turn = 1; turn <= TURNS; turn += 1) {
       const sent = await dev.api('/api/chat/stream', {
         method: 'POST',
@@ -351,7 +351,7 @@ for (let seed = 1; seed <= SEEDS; seed += 1) {
         return status === 200 && body.status === 'completed';
       });
       if (turn % 20 === 0) {
-        const { workers } = (await told(`/api/admin/projects/${dev.projectId}/operations`)).body;
+        const { workers } = (await get(`/api/admin/projects/${dev.projectId}/operations`)).body;
         kills += killed(workers[Math.floor(random() * workers.length)].pid);
       }
     }
@@ -365,7 +365,7 @@ for (let seed = 1; seed <= SEEDS; seed += 1) {
     // What is shown is what is stored.
     await page.reload();
     await answer(page).getByText('You said: fact-1 is secret1.').waitFor();
-    const stored = (await told(`/api/conversations/${conversation}/messages?limit=1&order=desc`)).body.items;
+    const stored = (await get(`/api/conversations/${conversation}/messages?limit=1&order=desc`)).body.items;
     assert.ok(stored.length >= 1);
     assert.equal((await last.allInnerTexts()).join(''), 'You said: fact-1 is secret1.');
     assert.ok(kills > 0, 'nothing was killed, and nothing is shown');

@@ -63,7 +63,7 @@ test('footnotes, references, tables, code and headings of an answer are whole', 
   const { context, page } = await signedIn(browser, dev, { viewport: { width: 1280, height: 900 } });
   await ask(page, 'all dressed');
   await finished(page);
-  for (const visit of ['streamed', 'opened anew']) {
+  for (const visit of ['streamed', 'opened again']) {
     const text = answer(page).locator('.markdown');
     const notes = text.getByRole('region', { name: 'Footnotes' });
     assert.deepEqual(
@@ -122,7 +122,7 @@ test('an edited message begins a branch that shows what it is based on, and lead
   await button(page, 'Send as new branch').click();
   await page.waitForURL((url) => url.href !== original && url.pathname.startsWith('/c/'));
   await answer(page).getByText('You said: the second question').waitFor();
-  for (const visit of ['at once', 'opened anew']) {
+  for (const visit of ['at once', 'opened again']) {
     const basis = page.getByRole('region', { name: 'From the original chat' });
     await basis.getByText('You said: the first question').waitFor();
     assert.deepEqual(

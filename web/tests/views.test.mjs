@@ -25,7 +25,7 @@ test('chats are searched on the server, by titles and messages, and a search wit
   await finished(page);
   const id = page.url().split('/c/')[1];
   await dev.api(`/api/conversations/${id}`, { method: 'PATCH', body: { title: 'Renamed' } });
-  // Pages that nobody has loaded lie before it.
+  // It is behind pages that are not loaded yet.
   for (let nth = 0; nth < 60; nth += 1) await chat(`hay ${nth}`);
   await page.goto(dev.url);
   await chats(page).getByRole('link', { name: 'hay 59' }).waitFor();

@@ -19,8 +19,8 @@ async function loaded(path, external = []) {
 
 test('a duration is rounded before it is taken apart', async () => {
   const { duration } = await loaded('ui/duration.ts');
-  const told = [999.6, 1_000, 59_940, 59_960, 60_000, 119_600, 119_400, null].map(duration);
-  assert.deepEqual(told, ['1.0 s', '1.0 s', '59.9 s', '1 min 0 s', '1 min 0 s', '2 min 0 s', '1 min 59 s', '']);
+  const texts = [999.6, 1_000, 59_940, 59_960, 60_000, 119_600, 119_400, null].map(duration);
+  assert.deepEqual(texts, ['1.0 s', '1.0 s', '59.9 s', '1 min 0 s', '1 min 0 s', '2 min 0 s', '1 min 59 s', '']);
 });
 
 test('a title is shown without the text of files, and a branch as one', async () => {
@@ -59,7 +59,7 @@ test('definitions are known in all blocks of a text, also while it grows', async
     assert.deepEqual(definitionsFor('Only [b] and [^c]', definitions), [['b', '[B]: https://b.example']]);
     assert.deepEqual(footnotesOf(text, definitions), [{ label: '^a', text: 'One\ntwo\n\nthree' }]);
   }
-  // The same map until something is defined: blocks are not read anew for nothing.
+  // The same map until something is defined: blocks are not parsed again for nothing.
   const before = growing.definitions;
   growing.split(`${text}\nMore and more\n`, true);
   assert.equal(growing.definitions, before);

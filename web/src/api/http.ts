@@ -4,13 +4,13 @@ import type { components } from './schema';
 export type Schemas = components['schemas'];
 export type Me = Schemas['Me'];
 
-/** A refusal, as the API tells it (RFC 9457). */
+/** A refusal: the problem details of the API (RFC 9457). */
 export class Problem extends Error {
   constructor(
     readonly status: number,
     readonly code: string,
     detail: string,
-    /** All that it says. */
+    /** All its fields. */
     readonly body: Record<string, unknown> = {},
   ) {
     super(detail);
@@ -50,12 +50,12 @@ export async function apiText(
   });
   const text = await response.text();
   if (response.ok) return text;
-  const told = (parsed(text) ?? {}) as { code?: string; detail?: string; title?: string };
+  const problem = (parsed(text) ?? {}) as { code?: string; detail?: string; title?: string };
   throw new Problem(
     response.status,
-    told.code ?? 'unknown',
-    told.detail ?? told.title ?? `the server returned HTTP ${response.status}`,
-    told as Record<string, unknown>,
+    problem.code ?? 'unknown',
+    problem.detail ?? problem.title ?? `the server returned HTTP ${response.status}`,
+    problem as Record<string, unknown>,
   );
 }
 

@@ -18,7 +18,7 @@ const storage = ((): Storage | null => {
     return null;
   }
 })();
-/** Tells the other tabs who is signed in: they all have the same session. */
+/** Notifies the other tabs who is signed in: they all have the same session. */
 const tabs = new BroadcastChannel(`${ALL}who`);
 tabs.onmessage = ({ data }) => {
   if (owner !== null && data !== owner) location.reload();
@@ -39,7 +39,7 @@ export function leave(): void {
   location.reload();
 }
 
-/** The key in the browser's storage; storage events tell it. */
+/** The key in the browser's storage, which storage events contain. */
 export function keyOf(name: string): string {
   if (owner === null) throw new Error('no user is signed in, so nothing can be stored');
   return `${OF}${owner}.${name}`;

@@ -109,7 +109,7 @@ function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean })
   const { view, date } = useSearch({ from: '/calendar' });
   const navigate = useNavigate({ from: '/calendar' });
   const [opened, open] = useState<Opened | null>(null);
-  const [told, tell] = useState('');
+  const [status, setStatus] = useState('');
   const heading = useRef<HTMLHeadingElement>(null);
   const today = localDay(Date.now());
   const day = dayFrom(date) ?? today;
@@ -167,7 +167,7 @@ function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean })
         ) : null}
       </div>
       <p className="quiet told-here" role="status">
-        {told}
+        {status}
       </p>
       {happening.isError ? <Failed reading={happening} /> : null}
       {happening.isPending ? <Waiting what="events" /> : null}
@@ -211,7 +211,7 @@ function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean })
           onClose={(words) => {
             open(null);
             if (words === undefined) return;
-            tell(words);
+            setStatus(words);
             void queries.invalidateQueries({ queryKey: ['happening', calendar.id] });
             // What had the focus may be gone with the event.
             heading.current?.focus();

@@ -15,8 +15,8 @@ import {
   draftOf,
   type EventBody,
   newDraft,
+  requestOf,
   type Scope,
-  said,
   targetOf,
   wallsOf,
   wrong,
@@ -28,8 +28,8 @@ interface EventEditorProps {
   calendar: Calendar;
   opened: Opened;
   mayWrite: boolean;
-  /** With words about what was done; without, nothing was. */
-  onClose: (told?: string) => void;
+  /** `message`: describes the change; none: nothing was changed. */
+  onClose: (message?: string) => void;
 }
 
 export function EventEditor({ calendar, opened, mayWrite, onClose }: EventEditorProps) {
@@ -63,7 +63,7 @@ function Known({
   calendar: Calendar;
   occurrence: Occurrence;
   mayWrite: boolean;
-  onClose: (told?: string) => void;
+  onClose: (message?: string) => void;
 }) {
   const event = useEvent(occurrence.eventId);
   const series = useEvent(event.data?.seriesId);
@@ -133,7 +133,7 @@ interface EventFormProps {
   calendar: Calendar;
   before: Draft;
   known: { occurrence: Occurrence; event: EventBody; series: EventBody | null } | null;
-  onClose: (told?: string) => void;
+  onClose: (message?: string) => void;
 }
 
 function EventForm({ calendar, before, known, onClose }: EventFormProps) {
@@ -152,7 +152,7 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
             body: different(before, draft, target.all),
             headers: ifMatch(target.version),
           })
-        : api(`/api/calendars/${calendar.id}/events`, { method: 'POST', body: said(draft) }),
+        : api(`/api/calendars/${calendar.id}/events`, { method: 'POST', body: requestOf(draft) }),
     onSuccess: () => onClose(`Saved “${draft.title}”.`),
   });
   const remove = useMutation({
@@ -326,7 +326,7 @@ function Here({ draft }: { draft: Draft }) {
   );
 }
 
-function Refused({ error, onClose }: { error: Error | null; onClose: (told: string) => void }) {
+function Refused({ error, onClose }: { error: Error | null; onClose: (message: string) => void }) {
   if (error === null) return null;
   const isGone = error instanceof Problem && ['version_conflict', 'event_not_found'].includes(error.code);
   if (!isGone) return <ErrorNote error={error} />;

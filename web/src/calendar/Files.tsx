@@ -124,13 +124,14 @@ function Report({ done, onClose }: { done: Schemas['ImportedBody']; onClose: () 
           Close report
         </button>
       </p>
-      <Told name="Rejected" items={done.refused} />
-      <Told name="Imported with changes" items={done.notes} />
+      <ReportLines name="Rejected" items={done.refused} />
+      <ReportLines name="Imported with changes" items={done.notes} />
     </section>
   );
 }
 
-function Told({ name, items }: { name: string; items: Schemas['ToldBody'][] }) {
+/** The lines of a file that were rejected or changed, with the reasons. */
+function ReportLines({ name, items }: { name: string; items: Schemas['ToldBody'][] }) {
   if (items.length === 0) return null;
   return (
     <>

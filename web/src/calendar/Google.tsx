@@ -18,14 +18,14 @@ interface GoogleProps {
 export function Google({ calendar, link, onClose }: GoogleProps) {
   const queries = useQueryClient();
   const path = linkPath(calendar.id);
-  const told = useRef<HTMLDivElement>(null);
+  const content = useRef<HTMLDivElement>(null);
   const put = async (now: GoogleLink | null) => {
-    // An answer that is on its way tells how it was before.
+    // A response that is under way has the previous state.
     await queries.cancelQueries({ queryKey: linkKey(calendar.id) });
     queries.setQueryData(linkKey(calendar.id), now);
     void queries.invalidateQueries({ queryKey: ['calendars'] });
     // What was pressed is gone.
-    told.current?.focus();
+    content.current?.focus();
   };
   // What was refused may be so because it is not as it is shown.
   const onError = () => queries.invalidateQueries({ queryKey: linkKey(calendar.id) });
@@ -58,7 +58,7 @@ export function Google({ calendar, link, onClose }: GoogleProps) {
   );
   return (
     <Dialog title="Google Calendar" onClose={onClose}>
-      <div ref={told} tabIndex={-1} className="google">
+      <div ref={content} tabIndex={-1} className="google">
         {now === undefined && link.isPending ? <Waiting what="the Google link" /> : null}
         {now === undefined && link.isError ? <Failed reading={link} /> : null}
         {now === null ? (

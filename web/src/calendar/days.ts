@@ -122,9 +122,9 @@ export function momentOf(wall: Wall, zone: string): number {
 const worded = (options: Intl.DateTimeFormatOptions) => {
   const format = new Intl.DateTimeFormat('en-GB', { ...options, timeZone: 'UTC' });
   // What stands between the parts differs from browser to browser.
-  const told = (parts: Intl.DateTimeFormatPart[]) =>
+  const values = (parts: Intl.DateTimeFormatPart[]) =>
     parts.filter(({ type }) => type !== 'literal').map(({ value }) => value);
-  return (day: Day) => told(format.formatToParts(Date.parse(day))).join(' ');
+  return (day: Day) => values(format.formatToParts(Date.parse(day))).join(' ');
 };
 /** Monday 23 November 2026 */
 export const inWords = worded({ weekday: 'long', day: 'numeric', month: 'long', year: 'numeric' });

@@ -4,7 +4,7 @@ import { type Day, dayOf, HERE, momentOf, msBetween, plusDays, plusMs, type Wall
 import type { Occurrence } from './layoutEvents';
 
 export type EventBody = Schemas['EventBody'];
-type Said = Schemas['EventRequest'];
+type EventRequest = Schemas['EventRequest'];
 
 export interface Draft {
   title: string;
@@ -24,7 +24,7 @@ export interface Draft {
 /** How much of an event that comes back is meant. */
 export type Scope = 'this' | 'following' | 'all';
 
-/** When new events begin that say no more, and when they end. */
+/** Start and end of new events, by default. */
 const NINE = '09:00';
 const TEN = '10:00';
 
@@ -84,8 +84,8 @@ export function wrong(draft: Draft): string | null {
   return end < start || (draft.allDay && end === start) ? 'The event ends before it starts. Choose a later end.' : null;
 }
 
-/** What is said of a new event. */
-export function said(draft: Draft): Said {
+/** The request that creates an event. */
+export function requestOf(draft: Draft): EventRequest {
   const { title, location, description, timeZone, allDay, rrule } = draft;
   return {
     title,
@@ -99,8 +99,8 @@ export function said(draft: Draft): Said {
 }
 
 /** What of a draft is different now; where all of a series is meant, it moves as far as the occurrence at `origin` does from there. */
-export function different(before: Draft, now: Draft, all: { series: EventBody; origin: Wall } | null): Said {
-  const changed: Said = {};
+export function different(before: Draft, now: Draft, all: { series: EventBody; origin: Wall } | null): EventRequest {
+  const changed: EventRequest = {};
   for (const name of ['title', 'location', 'description', 'rrule'] as const) {
     if (now[name] !== before[name]) changed[name] = now[name];
   }

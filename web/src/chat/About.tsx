@@ -35,7 +35,7 @@ const PARTS = {
 /** Parts of one kind that are offered. */
 const PARTS_MAX = 100;
 
-/** The conversation as it is stored. The server knows; events say when to ask it again. */
+/** The stored conversation. Events that change it cause another request. */
 export function useStored(id: string, view: TranscriptView) {
   return useQuery({
     queryKey: ['conversation', id, view.contextType, view.focus],

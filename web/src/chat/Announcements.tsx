@@ -11,15 +11,15 @@ const ENDS: Partial<Record<Turn['status'], string>> = {
 
 export function Announcements({ view }: { view: TranscriptView }) {
   const [words, setWords] = useState('');
-  /** The turns whose state was told, or was so when the conversation was opened. */
-  const told = useRef<Map<string, string> | null>(null);
+  /** The announced state of each turn, or its state when the conversation was opened. */
+  const announced = useRef<Map<string, string> | null>(null);
   const { turns, cursor } = view;
   useEffect(() => {
     // Nothing is known of it yet.
     if (cursor === 0) return;
-    const isFirst = told.current === null;
-    told.current ??= new Map();
-    const known = told.current;
+    const isFirst = announced.current === null;
+    announced.current ??= new Map();
+    const known = announced.current;
     for (const { id, status } of turns) {
       const state = ENDS[status] ?? 'Answer started.';
       if (known.get(id) === state) continue;

@@ -90,7 +90,7 @@ function Exchanges({ messages }: { messages: readonly Exchange[] }) {
   );
 }
 
-/** The conversation of a run, and what was said in it, and in what it is a branch of itself, before the run. */
+/** The conversation of a run, with its messages before the run and those of the conversations that it is a branch of. */
 async function originalOf(runId: string, depth: number): Promise<Original> {
   const { conversationId, messageId } = await api<Schemas['RunDetail']>(`/api/runs/${runId}`);
   if (!conversationId) throw new Problem(404, 'conversation_not_found', 'The original chat was deleted.');

@@ -184,19 +184,19 @@ function Talk({ id, attached, children }: TalkProps) {
       throw refusal;
     }
   }, []);
-  // The same words again. They stay in the conversation twice, as they were said.
+  // Sends the same text again. The conversation keeps both messages.
   const last = view.turns.at(-1);
   const asked = RETRIED.includes(last?.status ?? '')
     ? view.messages.find((message) => message.id === last?.messageId)
     : undefined;
-  const said = view.messages;
+  const { messages } = view;
   const send = useCallback(
     (message: string, attachments: readonly StoredFile[] = []) => {
       follows.current = true;
-      const same = said.filter(({ role, content }) => role === 'user' && content === message).map((one) => one.id);
+      const same = messages.filter(({ role, content }) => role === 'user' && content === message).map((one) => one.id);
       return outbox.add({ place: id, message, attachments, same, along: attached });
     },
-    [said, id, attached],
+    [messages, id, attached],
   );
   const retry = useCallback(() => {
     if (asked) void send(asked.content, asked.attachments)?.catch(setRefused);
@@ -255,7 +255,7 @@ function Talk({ id, attached, children }: TalkProps) {
         about={<About id={id} view={view} />}
         isBusy={active !== undefined || unsent.length > 0}
         onStop={active ? () => attempt(() => client.cancel(active.runId)) : undefined}
-        onTell={active ? (words) => attempt(() => client.tell(active.runId, words)) : undefined}
+        onSteer={active ? (words) => attempt(() => client.tell(active.runId, words)) : undefined}
         onSend={send}
       />
     </main>

@@ -17,7 +17,7 @@ interface Props {
   onSend: (message: string, attachments: readonly StoredFile[], agentDefinitionId?: string) => Promise<unknown> | null;
   /** Only while a run is at work. */
   onStop?: (() => Promise<unknown>) | undefined;
-  onTell?: ((message: string) => Promise<unknown>) | undefined;
+  onSteer?: ((message: string) => Promise<unknown>) | undefined;
   isBusy?: boolean;
   chooseAgent?: boolean;
   /** What the conversation is about. */
@@ -28,7 +28,7 @@ const MAX_ROWS_PX = 220;
 /** The choice that asks no agent. */
 const PLAIN = 'plain';
 
-export function Composer({ draft, onSend, onStop, onTell, isBusy = false, chooseAgent = false, about }: Props) {
+export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, chooseAgent = false, about }: Props) {
   const [{ words, files, attachments }, write] = useDraft(draft);
   const [agent, setAgent] = useState<string | null>(null);
   const [unfit, setUnfit] = useState<unknown>(null);
@@ -195,7 +195,7 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
           Attach
         </button>
         <span className="fill" />
-        {onTell ? (
+        {onSteer ? (
           <button
             type="button"
             disabled={isEmpty || attachments.length > 0 || uploads.length > 0}
@@ -204,7 +204,7 @@ export function Composer({ draft, onSend, onStop, onTell, isBusy = false, choose
                 ? 'Files can’t be added to the current answer. Queue the message instead.'
                 : 'The agent takes this into account in its next step'
             }
-            onClick={() => void hand(onTell)}
+            onClick={() => void hand(onSteer)}
           >
             Steer
           </button>

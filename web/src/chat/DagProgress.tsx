@@ -16,14 +16,14 @@ const ORDER = ['completed', 'in_progress', 'failed', 'skipped', 'pending'];
 export function DagProgress({ call, runId }: { call: ToolCall; runId: string }) {
   const me = useMe();
   const path = `/api/projects/${me.projectId}/task-dags`;
-  const told = call.output as { dag_id?: string } | undefined;
+  const output = call.output as { dag_id?: string } | undefined;
   const name = (call.input as { name?: string } | undefined)?.name;
-  const id = typeof told?.dag_id === 'string' ? told.dag_id : null;
+  const id = typeof output?.dag_id === 'string' ? output.dag_id : null;
   const dag = useQuery({
     queryKey: ['dag-of', runId, call.callId, id],
     queryFn: async () => {
       if (id) return await api<Schemas['DagBody']>(`${path}/${id}`);
-      // The call tells the DAG's id when it is over; until then its run is known to wait for it.
+      // The call returns the DAG's id when it ends. Until then the DAG is found by the run that waits for it.
       const { items } = await api<Schemas['DagPage']>(`${path}?limit=${LOOKED_AT}`);
       const own = items.filter((one) => one.waitingRunId === runId);
       return own.find((one) => one.name === name) ?? own[0] ?? null;

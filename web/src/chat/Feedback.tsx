@@ -9,13 +9,13 @@ const CHOICES = [
 ];
 
 export function Feedback({ messageId }: { messageId: string }) {
-  const [said, setSaid] = useState<boolean | null>(null);
+  const [rating, setRating] = useState<boolean | null>(null);
   const [error, setError] = useState<unknown>(null);
-  const say = async (helped: boolean) => {
+  const rate = async (helped: boolean) => {
     setError(null);
     try {
       await api(`/api/messages/${messageId}/feedback`, { method: 'PUT', body: { helped } });
-      setSaid(helped);
+      setRating(helped);
     } catch (refusal) {
       setError(refusal);
     }
@@ -30,8 +30,8 @@ export function Feedback({ messageId }: { messageId: string }) {
             className="plain small"
             aria-label={name}
             title={name}
-            aria-pressed={said === helped}
-            onClick={() => void say(helped)}
+            aria-pressed={rating === helped}
+            onClick={() => void rate(helped)}
           >
             {sign}
           </button>

@@ -28,7 +28,7 @@ const COMPONENTS: Components = {
         {children}
       </a>
     ),
-  // A picture of another host tells that host who reads: it is a link instead.
+  // A picture of another host would reveal the reader to that host: it is a link instead.
   img: ({ src, alt }) => (
     <a href={typeof src === 'string' ? src : undefined} target="_blank" rel="noopener noreferrer nofollow ugc">
       [image: {alt || 'no description'}]
@@ -208,7 +208,7 @@ function grow(text: string, whole: string, numbers: Numbers): ReactNode {
   );
 }
 
-/** Lines that are laid out together: of code that grows, only the last ones are laid out anew. */
+/** Lines that are laid out together: of code that grows, only the last ones are laid out again. */
 const LINES = 64;
 
 function linesOf(code: string): ReactNode[] {
@@ -234,7 +234,7 @@ function read(text: string, numbers: Numbers): ReactNode {
   });
 }
 
-/** Blocks whose reading is kept: a text that is shown anew, in other pieces, is not read again. */
+/** Parsed blocks that are kept: a text that is shown again, in other pieces, is not parsed again. */
 const KEPT = 4_000;
 const kept = new Map<string, ReactNode>();
 

@@ -16,7 +16,7 @@ export const MAKES_PLAN = 'agent_create_plan';
 /** The plan is of the newest ones. */
 const LOOKED_AT = 20;
 
-/** The newest plan of a turn: as its events tell it, or, where it was over before the page came, as it is stored. */
+/** The newest plan of a turn: from its events, or, if the turn ended before the page was loaded, the stored one. */
 export function usePlan(turn: Turn, isOver: boolean): Plan | undefined {
   const me = useMe();
   const isAsked = isOver && !turn.plan && !turn.partial && turn.toolCalls.some((call) => call.tool === MAKES_PLAN);

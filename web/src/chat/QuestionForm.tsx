@@ -17,7 +17,9 @@ export function QuestionForm({ question, plan }: { question: Question; plan?: Pl
       <p className="notice">
         {asked}{' '}
         <b>
-          {question.status === 'answered' && question.answer !== undefined ? told(question.answer) : question.status}
+          {question.status === 'answered' && question.answer !== undefined
+            ? answerText(question.answer)
+            : question.status}
         </b>
       </p>
     );
@@ -100,7 +102,7 @@ function Confirm({
   const me = useMe();
   const [edited, setEdited] = useState<string | null>(null);
   const [error, setError] = useState<unknown>(null);
-  // The question tells the arguments for people, and not more of them than they read; the call itself has them all.
+  // The question shows a readable part of the arguments; the call itself has all of them.
   const edit = async () => {
     if (plan) return setEdited(JSON.stringify(plan.steps.map(editable), null, 2));
     try {
@@ -179,7 +181,7 @@ function editable({ stepNumber, type, description, executorRequired, tools, depe
   return { stepNumber, type, description, executorRequired, tools, dependsOn };
 }
 
-function told(answer: unknown): string {
+function answerText(answer: unknown): string {
   if (typeof answer === 'string') return answer;
   if (answer && typeof answer === 'object' && 'decision' in answer) return String(answer.decision);
   return JSON.stringify(answer);

@@ -93,7 +93,7 @@ export const TurnView = memo(function TurnView({
         </p>
       ))}
       {turn.errors
-        // A limit that ends a run is told as its error, too: once is enough.
+        // A limit that ends a run is also its error: it is shown once.
         .filter((error) => !turn.limits.some((limit) => limit.message === error.error))
         .map((error, nth) => (
           <p key={nth} className={turn.status === 'paused' ? 'notice' : 'note bad'}>
@@ -155,7 +155,7 @@ function Sources({ citations }: { citations: readonly Citation[] }) {
   );
 }
 
-/** What a development server tells of how an answer came about. */
+/** Details from a development server about how an answer came about. */
 function Details({ details }: { details: NonNullable<Turn['details']> }) {
   return (
     <Folded label={<span className="quiet">Details</span>}>

@@ -30,16 +30,16 @@ function link(node: Node): void {
 
 function split(text: string): Node[] {
   const nodes: Node[] = [];
-  let said = 0;
+  let end = 0;
   for (const found of text.matchAll(MENTION)) {
-    if (found.index > said) nodes.push({ type: 'text', value: text.slice(said, found.index) });
+    if (found.index > end) nodes.push({ type: 'text', value: text.slice(end, found.index) });
     nodes.push({
       type: 'link',
       url: `${CITED}${encodeURIComponent(found[2] ?? '')}`,
       children: [{ type: 'text', value: found[0].slice(1, -1) }],
     });
-    said = found.index + found[0].length;
+    end = found.index + found[0].length;
   }
-  if (said < text.length) nodes.push({ type: 'text', value: text.slice(said) });
+  if (end < text.length) nodes.push({ type: 'text', value: text.slice(end) });
   return nodes;
 }

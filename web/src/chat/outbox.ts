@@ -74,7 +74,7 @@ interface NewMessage {
 }
 
 class Outbox {
-  /** Of a page: loaded anew, it is another one. */
+  /** Identifies the page. After a reload it is another one. */
   readonly #page = randomName();
   /** Those that the browser has no room for. */
   #unkept = new Map<string, Entry>();
@@ -393,7 +393,7 @@ export function useUnsent(place: string, messages: readonly Message[] = []): rea
   );
 }
 
-/** The answer to a request may come after the conversation has told of the message: then it is there already. */
+/** The unsent messages that the conversation does not show yet. The response to a request may arrive after the event of its message. */
 export function notShown(unsent: readonly Unsent[], messages: readonly Message[]): readonly Unsent[] {
   const ids = new Set(messages.map(({ id }) => id));
   const claimed = new Set<string>();

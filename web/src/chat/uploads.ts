@@ -39,7 +39,7 @@ export function sizeOf(bytes: number): string {
   return `${(bytes / 1000 ** unit).toLocaleString('en', { maximumFractionDigits: unit === 0 ? 0 : 1 })} ${UNITS[unit] ?? ''}`;
 }
 
-/** Uploads a file. `fetch` tells nothing of how far it has come, so it is an XMLHttpRequest. */
+/** Uploads a file with an XMLHttpRequest, because `fetch` reports no upload progress. */
 export function upload(file: File, onProgress: (progress: number) => void, signal: AbortSignal): Promise<StoredFile> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
@@ -49,9 +49,9 @@ export function upload(file: File, onProgress: (progress: number) => void, signa
     request.responseType = 'text';
     request.upload.onprogress = ({ loaded, total }) => onProgress(total > 0 ? loaded / total : 0);
     request.onload = () => {
-      const told = parsed(request.responseText);
+      const body = parsed(request.responseText);
       if (request.status === 201) {
-        const { id, name, mediaType, sizeBytes } = told as {
+        const { id, name, mediaType, sizeBytes } = body as {
           id: string;
           name: string;
           mediaType: string;
@@ -59,7 +59,7 @@ export function upload(file: File, onProgress: (progress: number) => void, signa
         };
         resolve({ fileId: id, name, mediaType, sizeBytes });
       } else {
-        const { code, detail } = told as { code?: string; detail?: string };
+        const { code, detail } = body as { code?: string; detail?: string };
         reject(new Problem(request.status, code ?? 'unknown', detail ?? `the server returned HTTP ${request.status}`));
       }
     };

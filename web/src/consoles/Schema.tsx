@@ -5,7 +5,7 @@ import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { ErrorNote, Folded, Waiting } from '../ui/parts';
 
-/** What a schema says of a column, of SQL or of a collection's documents. */
+/** A column, or a field of a collection's documents, as a schema describes it. */
 interface Column {
   name: string;
   type?: string;
@@ -20,7 +20,7 @@ interface Props {
 
 export function Schema({ sourceId, database, onName }: Props) {
   const me = useMe();
-  /** How often it was asked to look anew; the server keeps what it has read for an hour. */
+  /** Number of requested reloads. The server caches a schema for an hour. */
   const [looks, setLooks] = useState(0);
   const path = `/api/projects/${me.projectId}/data-sources/${sourceId}`;
   const key = ['schema', sourceId, database ?? null, looks];
@@ -82,10 +82,10 @@ function Columns({ path, within, isFresh, database, table, onName }: ColumnsProp
   });
   if (schema.isPending) return <Waiting what="columns" />;
   if (schema.isError) return <ErrorNote error={schema.error} />;
-  const told = schema.data.schema as { columns?: Column[]; fields?: Column[] };
+  const described = schema.data.schema as { columns?: Column[]; fields?: Column[] };
   return (
     <ul>
-      {(told.columns ?? told.fields ?? []).map((column) => (
+      {(described.columns ?? described.fields ?? []).map((column) => (
         <li key={column.name}>
           <button type="button" className="plain small" onClick={() => onName(column.name)}>
             {column.name}

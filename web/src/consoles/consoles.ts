@@ -61,20 +61,21 @@ export class Consoles {
     return open.find((doc) => doc.id === this.#seen) ?? open.find((doc) => doc.id === this.pinned) ?? open[0];
   }
 
-  /** Follows the conversation until it is told to stop. */
+  /** Follows the conversation until the returned function is called. */
   follow(): () => void {
     void this.load();
     const follower = client.follow(this.conversationId, {
       onEvent: (event) => {
-        const told = event as { type: string; consoleId?: string; version?: number; tool?: string; status?: string };
-        if (told.type === 'console_modification' && told.consoleId) this.#heard(told.consoleId, told.version ?? null);
-        else if (told.type === 'console_creation' && told.consoleId) this.#heard(told.consoleId, null);
+        const notice = event as { type: string; consoleId?: string; version?: number; tool?: string; status?: string };
+        if (notice.type === 'console_modification' && notice.consoleId)
+          this.#versionStored(notice.consoleId, notice.version ?? null);
+        else if (notice.type === 'console_creation' && notice.consoleId) this.#versionStored(notice.consoleId, null);
         else if (
-          told.type === 'snapshot' ||
-          told.type === 'done' ||
-          (told.tool === 'switch_console' && told.status !== 'started')
+          notice.type === 'snapshot' ||
+          notice.type === 'done' ||
+          (notice.tool === 'switch_console' && notice.status !== 'started')
         )
-          void this.load(told.tool !== undefined);
+          void this.load(notice.tool !== undefined);
       },
     });
     const again = () => void this.load();
@@ -190,13 +191,14 @@ export class Consoles {
   #put(console: Console): void {
     const doc = this.#docs.get(console.id);
     if (!doc) this.#docs.set(console.id, new Doc(console, this.#changed));
-    else if (console.version > doc.version) doc.heard(console.version);
+    else if (console.version > doc.version) doc.versionStored(console.version);
     else if (console.version === doc.version) doc.about = console;
   }
 
-  #heard(id: string, version: number | null): void {
+  /** Another version of a console may be stored; null: its number is unknown. */
+  #versionStored(id: string, version: number | null): void {
     const doc = this.#docs.get(id);
-    if (doc) doc.heard(version);
+    if (doc) doc.versionStored(version);
     else void this.load();
   }
 }

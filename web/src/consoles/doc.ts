@@ -62,7 +62,7 @@ export class Doc {
     this.#later(0);
   }
 
-  /** What is said of it: title, where it runs, … What the user asks for holds here at once, before it is stored. */
+  /** Its description: title, where it runs, … The user's changes are included at once, before they are stored. */
   get about(): Console {
     return Object.assign({}, this.#stored, ...this.#asked);
   }
@@ -88,8 +88,8 @@ export class Doc {
     this.changed();
   }
 
-  /** Hears of a version that another user may have stored; null: there may be one. */
-  heard(version: number | null): void {
+  /** Another user may have stored this version; null: the number is unknown. */
+  versionStored(version: number | null): void {
     if (this.state === 'gone' || (version !== null && version <= this.version)) return;
     this.#isStale = true;
     void this.flush();
@@ -135,14 +135,14 @@ export class Doc {
     await this.flush();
   }
 
-  /** Changes what is said of it. */
+  /** Changes its description. */
   async describe(patch: Schemas['ConsolePatch']): Promise<void> {
     this.#asked.push(patch);
     this.changed();
     try {
       const console = await api<Console>(`/api/consoles/${this.id}`, { method: 'PATCH', body: patch });
       this.about = console;
-      this.heard(console.version);
+      this.versionStored(console.version);
     } finally {
       this.#asked = this.#asked.filter((one) => one !== patch);
       this.changed();

@@ -21,18 +21,18 @@ export function seconds(value: number | null | undefined): string {
 
 interface ChartProps {
   title: string;
-  /** All of it, in words. */
-  told: string;
+  /** The whole chart in words. */
+  summary: string;
   legend: [className: string, label: string][];
   /** What the top of the chart stands for. */
   top: string;
   minutes: Pace[];
-  /** What is said of a minute when it is pointed at. */
-  say: (pace: Pace) => string;
+  /** The tooltip of a minute. */
+  describe: (pace: Pace) => string;
   children: (pace: Pace) => ReactNode;
 }
 
-function Chart({ title, told, legend, top, minutes, say, children }: ChartProps) {
+function Chart({ title, summary, legend, top, minutes, describe, children }: ChartProps) {
   return (
     <figure className="chart">
       <figcaption>
@@ -45,11 +45,11 @@ function Chart({ title, told, legend, top, minutes, say, children }: ChartProps)
           ))}
         </span>
       </figcaption>
-      <div className="plot" role="img" aria-label={`${title}: ${told}`}>
+      <div className="plot" role="img" aria-label={`${title}: ${summary}`}>
         <svg viewBox={`0 0 ${minutes.length * COLUMN} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
           {minutes.map((pace, nth) => (
             <g key={pace.from} transform={`translate(${nth * COLUMN} 0)`}>
-              <title>{`${minuteOf(pace)}: ${say(pace)}`}</title>
+              <title>{`${minuteOf(pace)}: ${describe(pace)}`}</title>
               <rect className="ground" width={COLUMN} height={HEIGHT} />
               {children(pace)}
             </g>
@@ -77,11 +77,11 @@ export function RunsChart({ hour, minutes }: { hour: Pace; minutes: Pace[] }) {
   return (
     <Chart
       title="Runs per minute"
-      told={`${words(hour)} in the last hour`}
+      summary={`${words(hour)} in the last hour`}
       legend={[['started', 'started'], ...ENDS.map((end): [string, string] => [end, end])]}
       top={String(top)}
       minutes={minutes}
-      say={words}
+      describe={words}
     >
       {(pace) => {
         let below = HEIGHT;
@@ -114,14 +114,14 @@ export function TimesChart(props: { title: string; of: 'waited' | 'took'; hour: 
   return (
     <Chart
       title={title}
-      told={words(hour)}
+      summary={words(hour)}
       legend={[
         ['half', 'p50'],
         ['most', 'p95'],
       ]}
       top={seconds(top)}
       minutes={minutes}
-      say={words}
+      describe={words}
     >
       {(pace) => {
         const [low, high] = [half(pace), most(pace)];

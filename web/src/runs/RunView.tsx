@@ -110,7 +110,7 @@ export function RunView() {
   );
 }
 
-/** What the model had said when the run ended: of an answer that broke off no message is stored. */
+/** The model's text when the run ended: no message is stored of an answer that was cut off. */
 function Streamed({ id }: { id: string }) {
   const [text, setText] = useState('');
   useEffect(() => {

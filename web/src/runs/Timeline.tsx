@@ -116,17 +116,19 @@ function steps(run: Run, messages: RunMessage[], calls: ToolCall[], now: number)
   let asked = begun;
   for (const message of messages.filter(({ role }) => role === 'assistant')) {
     const step = message.stepNumber;
-    const said = Date.parse(message.createdAt);
-    if (said >= begun) {
+    const answered = Date.parse(message.createdAt);
+    if (answered >= begun) {
       rows.push({
         key: message.id,
         depth: run.depth + 1,
         label: <Label step={step} name="model" />,
-        pieces: [{ className: 'model', from: asked, to: said, title: `model response, ${duration(said - asked)}` }],
-        took: said - asked,
+        pieces: [
+          { className: 'model', from: asked, to: answered, title: `model response, ${duration(answered - asked)}` },
+        ],
+        took: answered - asked,
       });
     }
-    asked = Math.max(asked, said);
+    asked = Math.max(asked, answered);
     for (const call of calls.filter(({ stepNumber }) => stepNumber === step)) {
       if (!call.startedAt) continue;
       const from = Date.parse(call.startedAt);

@@ -46,24 +46,24 @@ function isOfCalls({ role }: Schemas['RunMessageDetail']): boolean {
 }
 
 /** What a run has of each step, by kind. */
-function pieces(run: RunExport): Map<number, { said: Piece[]; called: Piece[] }> {
-  const steps = new Map<number, { said: Piece[]; called: Piece[] }>();
+function pieces(run: RunExport): Map<number, { messages: Piece[]; calls: Piece[] }> {
+  const steps = new Map<number, { messages: Piece[]; calls: Piece[] }>();
   const at = (step: number) => {
-    const known = steps.get(step) ?? { said: [], called: [] };
+    const known = steps.get(step) ?? { messages: [], calls: [] };
     steps.set(step, known);
     return known;
   };
   for (const message of run.messages) {
     if (isOfCalls(message)) continue;
-    const said = words(message.content);
-    const isNothing = typeof message.content === 'object' && message.content !== null && said === message.content;
+    const content = words(message.content);
+    const isNothing = typeof message.content === 'object' && message.content !== null && content === message.content;
     // An assistant that only calls has no words.
     if (isNothing && message.role === 'assistant') continue;
-    at(message.stepNumber).said.push({ name: message.role, line: line(said), whole: said });
+    at(message.stepNumber).messages.push({ name: message.role, line: line(content), whole: content });
   }
   for (const call of run.toolCalls) {
     const whole = { input: call.input, ...(call.error ? { error: call.error } : { output: call.output }) };
-    at(call.stepNumber).called.push({
+    at(call.stepNumber).calls.push({
       name: call.toolName,
       state: call.status,
       durationMs: call.durationMs,
@@ -97,7 +97,7 @@ export function aligned(left: RunExport, right: RunExport): Step[] {
     const [here, there] = [ofLeft.get(step), ofRight.get(step)];
     return {
       step,
-      pairs: [...beside(here?.said ?? [], there?.said ?? []), ...beside(here?.called ?? [], there?.called ?? [])],
+      pairs: [...beside(here?.messages ?? [], there?.messages ?? []), ...beside(here?.calls ?? [], there?.calls ?? [])],
     };
   });
 }

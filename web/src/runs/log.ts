@@ -24,7 +24,7 @@ export function useRunLog(runId: string): RunLog {
   useEffect(() => {
     const entries: Entry[] = [];
     let frame: number | undefined;
-    const tell = () => {
+    const update = () => {
       frame ??= requestAnimationFrame(() => {
         frame = undefined;
         setLog({ entries: entries.slice(), isOver: follower.status === 'ended', error: follower.error });
@@ -34,11 +34,11 @@ export function useRunLog(runId: string): RunLog {
       { runId },
       {
         from: 'beginning',
-        onStatus: tell,
+        onStatus: update,
         onEvent: (event, seq) => {
           if (seq === undefined || seq <= (entries.at(-1)?.seq ?? 0)) return;
           entries.push({ seq, event });
-          tell();
+          update();
         },
       },
     );
@@ -124,11 +124,11 @@ export function attemptsOf(entries: readonly Entry[]): { attempts: Attempt[]; ta
 const ENVELOPE = new Set(['type', 'runId', 'parentRunId', 'source']);
 const PREVIEW_MAX_CHARS = 160;
 
-/** One line of what it says. */
+/** The fields of an event in one line. */
 export function preview(event: WireEvent): string {
-  const said = Object.entries(event).filter(([name]) => !ENVELOPE.has(name));
-  const words = said.map(([name, value]) =>
-    said.length === 1 && typeof value === 'string' ? JSON.stringify(value) : `${name}: ${JSON.stringify(value)}`,
+  const fields = Object.entries(event).filter(([name]) => !ENVELOPE.has(name));
+  const words = fields.map(([name, value]) =>
+    fields.length === 1 && typeof value === 'string' ? JSON.stringify(value) : `${name}: ${JSON.stringify(value)}`,
   );
   const line = words.join('  ');
   return line.length > PREVIEW_MAX_CHARS ? `${line.slice(0, PREVIEW_MAX_CHARS)}…` : line;

@@ -127,8 +127,8 @@ function Editor({
       defaultTimeout: number(form.get('defaultTimeout')),
       maxDepth: number(form.get('maxDepth')),
     };
-    const told = Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== null));
-    save.mutate({ ...given, ...told } as Request);
+    const filled = Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== null));
+    save.mutate({ ...given, ...filled } as Request);
   };
   const modelName = (definition?.model as { name?: string } | null | undefined)?.name ?? '';
   return (

@@ -44,7 +44,7 @@ export function Picture({ tasks, label, chosen, choose }: PictureProps) {
   const about = looked ?? chosen;
   const shape = JSON.stringify(tasks.map(({ id, after }) => ({ id, after })));
   const sizes = tasks.length > MANY ? DENSE : ROOMY;
-  // Drawn anew when other tasks wait for others, not when one has gone on.
+  // Drawn again when the dependencies change, not when the state of a task does.
   const drawing = useMemo(() => {
     const shaped = JSON.parse(shape) as { id: string; after: string[] }[];
     const lines = shaped.flatMap((task) => task.after.map((before): [string, string] => [before, task.id]));

@@ -18,7 +18,7 @@ interface Loaded<Props> {
   pending?: Promise<void>;
 }
 
-/** Loads once; what failed is loaded anew when it is asked for again. */
+/** Loads once. After a failure, the next request loads again. */
 function loader<Props>(load: () => Promise<ComponentType<Props>>) {
   const now: Loaded<Props> = {};
   const preload = (): Promise<void> =>
@@ -36,7 +36,7 @@ function loader<Props>(load: () => Promise<ComponentType<Props>>) {
   return { now, preload };
 }
 
-/** A view of the router, as `lazyRouteComponent` makes them; that one would load the page anew where a file can't be fetched. */
+/** A view of the router, as `lazyRouteComponent` makes them; that one would reload the page if a file can't be fetched. */
 export function lazyView<Module extends Record<Name, ComponentType>, Name extends string>(
   load: () => Promise<Module>,
   name: Name,

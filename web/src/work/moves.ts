@@ -4,7 +4,7 @@ import { useRef, useState } from 'react';
 import { api, ifMatch, Problem } from '../api/http';
 import { changed, type Entity, type Graph, graphKey, IN_ORDER, STATES, type TaskState } from './board';
 
-/** What versions say of changes that were made here. */
+/** Marks the versions that result from changes made here. */
 export const FROM_HERE = { 'x-change-source': 'ui' };
 
 export interface Move {

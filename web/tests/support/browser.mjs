@@ -21,7 +21,7 @@ export async function signInLink({ url, apiKey }) {
   return `${url}/#code=${(await response.json()).code}`;
 }
 
-/** A page that is signed in; what it says on its console, and whom it asks, are kept. */
+/** A page that is signed in, with the errors on its console and its requests to other hosts. */
 export async function signedIn(browser, dev, options = {}) {
   const context = await browser.newContext(options);
   const page = await context.newPage();

@@ -11,7 +11,7 @@ function sql(dev, statement) {
   return execFileSync(psql, [dev.databaseUrl, ...options, '-c', statement], { encoding: 'utf8' }).trim();
 }
 
-/** Puts a job of the project among the dead, in a queue that nobody serves; its number. */
+/** Puts a job of the project among the dead, in a queue that no worker serves; its number. */
 export function deadJob(dev, kind, error) {
   return Number(
     sql(

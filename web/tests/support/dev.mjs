@@ -21,7 +21,7 @@ export async function startDev(modelUrl, { workers = 2, env = {} } = {}) {
     REJOIN_HEARTBEAT_MS: '1000',
     ...env,
   };
-  let told = '';
+  let stderr = '';
   let child;
   const start = async (port) => {
     child = spawn(
@@ -30,11 +30,11 @@ export async function startDev(modelUrl, { workers = 2, env = {} } = {}) {
       { stdio: ['ignore', 'pipe', 'pipe'], env: settings },
     );
     child.stderr.on('data', (data) => {
-      told += data;
+      stderr += data;
     });
     const line = await new Promise((resolve, reject) => {
       createInterface({ input: child.stdout }).once('line', resolve);
-      child.once('exit', (code) => reject(new Error(`rejoin dev ended with ${code}:\n${told}`)));
+      child.once('exit', (code) => reject(new Error(`rejoin dev ended with ${code}:\n${stderr}`)));
     });
     return JSON.parse(line);
   };
@@ -75,7 +75,8 @@ export async function startDev(modelUrl, { workers = 2, env = {} } = {}) {
       if (made.status !== 201) throw new Error(`the agent ${name} was not made: ${JSON.stringify(made.body)}`);
       return made.body.id;
     },
-    told: () => told,
+    /** All that it has written to its standard error. */
+    stderr: () => stderr,
     /** Stops all of it for a while; what it has stored stays. */
     halt,
     /** Starts it again, at the same address. */

@@ -1,4 +1,4 @@
-// A model that says what a test wants, word by word, over the chat completions protocol.
+// A scripted model that streams the answers of a test, word by word, over the chat completions protocol.
 import { createServer } from 'node:http';
 
 /** Between two words [ms], unless a reply says otherwise. */

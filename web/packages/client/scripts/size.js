@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 
-const told = Number(
+const limitKb = Number(
   /under (\d+) KB, compressed/.exec(readFileSync(new URL('../README.md', import.meta.url), 'utf8'))?.[1],
 );
 for (const entry of ['src/index.ts', 'src/react.ts']) {
@@ -19,5 +19,5 @@ for (const entry of ['src/index.ts', 'src/react.ts']) {
   const { length } = outputFiles[0].contents;
   const packed = gzipSync(outputFiles[0].contents, { level: 9 }).length;
   console.log(`${entry}: ${length} B minified, ${packed} B gzip`);
-  if (!(packed < told * 1000)) throw new Error(`${entry} is larger than the ${told} KB of the README`);
+  if (!(packed < limitKb * 1000)) throw new Error(`${entry} is larger than the ${limitKb} KB of the README`);
 }

@@ -4,43 +4,44 @@ import type { WireEvent } from './wire.js';
 
 export type AboutView = Pick<TranscriptView, 'focus' | 'contextType' | 'contextUsage'>;
 
-/** Words that are kept; those before them are one, which no reset reaches. */
+/** Changes that are kept one by one. Older ones are merged into one, which no reset reaches. */
 const KEPT_MAX = 100;
 
 export class About {
-  /** Oldest first; each holds what was so after it. */
-  #told: { seq: number; runId?: string | undefined; change: AboutView }[] = [];
+  /** Oldest first. */
+  #changes: { seq: number; runId?: string | undefined; change: AboutView }[] = [];
   #view: AboutView = {};
 
   get view(): AboutView {
     return this.#view;
   }
 
-  /** Whether it says something of this. */
+  /** Applies an event. True: it concerns the context. */
   apply(seq: number, event: WireEvent): boolean {
     if (event.type === 'reset') {
       const { runId, discardAfter } = event as { runId: string; discardAfter: number };
-      this.#told = this.#told.filter((one) => one.runId !== runId || one.seq <= discardAfter);
+      this.#changes = this.#changes.filter((one) => one.runId !== runId || one.seq <= discardAfter);
     } else {
-      const change = said(event);
+      const change = changeOf(event);
       if (!change) return false;
-      this.#told.push({ seq, runId: (event as { runId?: string }).runId, change });
-      if (this.#told.length > KEPT_MAX) {
-        const [first, second, ...rest] = this.#told;
-        if (first && second) this.#told = [{ ...second, change: { ...first.change, ...second.change } }, ...rest];
+      this.#changes.push({ seq, runId: (event as { runId?: string }).runId, change });
+      if (this.#changes.length > KEPT_MAX) {
+        const [first, second, ...rest] = this.#changes;
+        if (first && second) this.#changes = [{ ...second, change: { ...first.change, ...second.change } }, ...rest];
       }
     }
-    this.#view = Object.assign({}, ...this.#told.map((one) => one.change)) as AboutView;
+    this.#view = Object.assign({}, ...this.#changes.map((one) => one.change)) as AboutView;
     return true;
   }
 
   clear(): void {
-    this.#told = [];
+    this.#changes = [];
     this.#view = {};
   }
 }
 
-function said(event: WireEvent): AboutView | undefined {
+/** What an event changes in the context; undefined: nothing. */
+function changeOf(event: WireEvent): AboutView | undefined {
   switch (event.type) {
     case 'focus_active':
     case 'focus_changed':

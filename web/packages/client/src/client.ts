@@ -62,7 +62,7 @@ export interface SendOptions {
    */
   onBusy?: 'answer' | 'enqueue' | 'reject' | 'interrupt' | undefined;
   signal?: AbortSignal | undefined;
-  /** A name of this very message, so that it is stored once even if the program is started anew in between. */
+  /** A name of this very message, so that it is stored once even if the program is restarted in between. */
   idempotencyKey?: string | undefined;
   /** How long the message is retried while the server is unreachable or busy, in milliseconds; 120,000. */
   retryLimitMs?: number | undefined;
@@ -81,7 +81,7 @@ export interface PrewarmOptions {
 export interface FollowOptions {
   /** Where to begin. `snapshot`, of a run: `beginning`. */
   from?: Start | undefined;
-  /** Hears each event of the log with its number, and words about the connection without one. */
+  /** Receives each event of the log with its number, and events about the connection without one. */
   onEvent?: ((event: WireEvent, seq: number | undefined) => void) | undefined;
   onStatus?: ((status: FollowStatus, error: RejoinError | undefined) => void) | undefined;
   /** Closes it. */
@@ -150,7 +150,7 @@ export function createClient(options: ClientOptions = {}) {
     request,
     /** Stops a run, and what it has started. Idempotent. */
     cancel: (runId: string) => request<{ runId: string; state: string }>('POST', path('runs', runId, 'cancel')),
-    /** Tells a run something while it is at work. */
+    /** Sends a message to a run while it is at work. */
     tell: (runId: string, message: string) =>
       request<{ runId: string; messageId: string; seq: number }>('POST', path('runs', runId, 'messages'), { message }),
     /** Answers a question. `input`: with the answer `edit`, the arguments that replace those of the call. */

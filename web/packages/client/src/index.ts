@@ -5,7 +5,7 @@
  * - `http`             requests, and retries of messages until they are stored
  * - `log`              a persistent connection with its cursor
  * - `sse`              parses bytes into frames
- * - `transcript`       folds events into a chat's view; `turn` and `text` are its parts, `view` its types
+ * - `transcript`       folds events into a chat's view; `fold`, `snapshot`, `turn` and `text` are its parts, `view` its types
  * - `plan`, `about`    plans and operations of a turn; the context of a conversation
  * - `wire`             the types of the wire
  * - `connectionSlots`  limits the streams of a browser's tabs

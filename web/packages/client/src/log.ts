@@ -59,10 +59,10 @@ export class Log {
   /** The network, or the one who looks, is back. */
   #atOnce = false;
   #attempt = 0;
-  /** How often it has joined anew since the last event that came behind a snapshot. */
-  #anew = 0;
+  /** How often it has joined again since the last event that came after a snapshot. */
+  #rejoins = 0;
   #retryMs = 0;
-  #heardAt = 0;
+  #receivedAt = 0;
   #lostAt: number | undefined;
   #hiddenSince: number | undefined;
   #hiddenTimer: ReturnType<typeof setTimeout> | undefined;
@@ -142,7 +142,7 @@ export class Log {
       this.#connection?.abort();
     } else if (!isHidden()) {
       // A machine that has slept, or has changed its network, finds its connections dead.
-      if (this.status === 'live' && Date.now() - this.#heardAt <= this.#options.heartbeatMs) return;
+      if (this.status === 'live' && Date.now() - this.#receivedAt <= this.#options.heartbeatMs) return;
       this.#connection?.abort();
       this.#atOnce = true;
       this.#attempt = 0;
@@ -157,10 +157,10 @@ export class Log {
     const silence = this.#options.heartbeatMs * SILENCE_HEARTBEATS;
     const release = await acquireSlot();
     this.#isPolling = release === undefined;
-    this.#heardAt = Date.now();
+    this.#receivedAt = Date.now();
     let watchdog: ReturnType<typeof setTimeout> | undefined;
     const watch = (): void => {
-      const left = this.#heardAt + silence - Date.now();
+      const left = this.#receivedAt + silence - Date.now();
       if (left <= 0) connection.abort();
       else watchdog = setTimeout(watch, left);
     };
@@ -177,7 +177,7 @@ export class Log {
         headers,
         signal: connection.signal,
       });
-      this.#heardAt = Date.now();
+      this.#receivedAt = Date.now();
       if (response.status === 204) return void this.#end(undefined);
       if (!response.ok) return this.#refused(await RejoinError.of(response));
       const type = response.headers.get('content-type') ?? '';
@@ -218,11 +218,11 @@ export class Log {
     for (;;) {
       const { done, value } = await reader.read();
       if (done || signal.aborted) return wait;
-      this.#heardAt = Date.now();
+      this.#receivedAt = Date.now();
       for (const frame of parser.push(value)) {
         const next = this.#take(frame);
         if (next === 'all' && this.#isPolling) return POLL_MS;
-        if (next === 'stop') return this.#anewPause();
+        if (next === 'stop') return this.#rejoinPause();
         if (this.#over || signal.aborted) return undefined;
         // The run may be over: the next answer says so.
         wait = next === 'last' ? 0 : undefined;
@@ -231,7 +231,7 @@ export class Log {
     }
   }
 
-  /** Takes a frame in. `stop`: connect anew at once; `last`: no event need come after it; `all`: these were all that there are now. */
+  /** Takes a frame in. `stop`: connect again at once; `last`: no event need come after it; `all`: these were all that there are now. */
   #take(frame: Frame): 'stop' | 'last' | 'all' | undefined {
     const event = JSON.parse(frame.data) as WireEvent;
     const seq = /^\d+$/.test(frame.id ?? '') ? Number(frame.id) : undefined;
@@ -242,12 +242,12 @@ export class Log {
       if (event.type !== 'snapshot' && cursor !== undefined) {
         if (seq <= cursor) return undefined;
         // A conversation's numbers have no gaps.
-        if (!this.#runId && seq > cursor + 1) return this.#joinAnew();
+        if (!this.#runId && seq > cursor + 1) return this.#rejoin();
       }
       // The step that it takes back is part of a snapshot: the next snapshot is without it.
-      if (!this.transcript.apply(seq, event)) return this.#joinAnew();
+      if (!this.transcript.apply(seq, event)) return this.#rejoin();
       this.#cursor = seq;
-      if (event.type !== 'snapshot') this.#anew = 0;
+      if (event.type !== 'snapshot') this.#rejoins = 0;
     }
     for (const listener of [...this.listeners]) safely(() => listener.event?.(event, seq));
     if (event.type === 'caught_up') return 'all';
@@ -255,34 +255,34 @@ export class Log {
     return ends && event.runId === this.#runId ? 'last' : undefined;
   }
 
-  #joinAnew(): 'stop' {
-    this.#anew++;
+  #rejoin(): 'stop' {
+    this.#rejoins++;
     this.#cursor = undefined;
     this.#start = 'snapshot';
     return 'stop';
   }
 
   /** At once, unless it did not help the last time. */
-  #anewPause(): 0 | undefined {
-    return this.#anew > 1 ? undefined : 0;
+  #rejoinPause(): 0 | undefined {
+    return this.#rejoins > 1 ? undefined : 0;
   }
 
   #refused(error: RejoinError): number | undefined {
     if (error.status === 410) {
       // Retention has overtaken the cursor.
-      this.#joinAnew();
-      if (this.#anew === 1) {
+      this.#rejoin();
+      if (this.#rejoins === 1) {
         this.transcript.note({
           kind: 'rejoined',
           text: 'earlier events are no longer stored; continuing from their result',
         });
       }
-      return this.#anewPause();
+      return this.#rejoinPause();
     }
     if (error.code === 'cursor_ahead' && this.#cursor !== undefined) {
       this.transcript.clear();
-      this.#joinAnew();
-      return this.#anewPause();
+      this.#rejoin();
+      return this.#rejoinPause();
     }
     if (error.temporary || error.status >= 500 || error.status === 408) {
       const asked = Math.min((error.retryAfter ?? 0) * 1000, RETRY_AFTER_MAX_MS);
@@ -293,8 +293,8 @@ export class Log {
   }
 
   /**
-   * Reads the events of a run that ended before we came, and puts its turns in the place of what their messages tell. Where they
-   * are no longer kept, it stays at that. One run at a time: a page has few connections.
+   * Reads the events of a run that ended before we came, and puts its turns in the place of those that only have the text of
+   * their messages. Where the events are no longer stored, the text remains. One run at a time: a page has few connections.
    */
   complete(runId: string): Promise<void> {
     const known = this.#completed.get(runId);

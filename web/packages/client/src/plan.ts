@@ -44,18 +44,18 @@ export function planned(plan: Plan | undefined, event: RunEvent): Plan | undefin
   }
 }
 
-/** The operations after another word of one. */
-export function operated(operations: readonly Operation[], told: Operation): readonly Operation[] {
+/** The operations after an event about one of them. */
+export function operated(operations: readonly Operation[], changed: Operation): readonly Operation[] {
   const same = (one: Operation) =>
     one.status === 'start' &&
-    one.action === told.action &&
-    one.entity_type === told.entity_type &&
-    one.entity_name === told.entity_name;
-  const at = told.status === 'start' ? -1 : operations.findIndex(same);
-  return at < 0 ? [...operations, told] : operations.with(at, told);
+    one.action === changed.action &&
+    one.entity_type === changed.entity_type &&
+    one.entity_name === changed.entity_name;
+  const at = changed.status === 'start' ? -1 : operations.findIndex(same);
+  return at < 0 ? [...operations, changed] : operations.with(at, changed);
 }
 
-/** A plan as an event tells it, with what is known of it besides. */
+/** A plan as an event describes it, with the values that only earlier events contained. */
 function fresh(before: Plan | undefined, plan: WirePlan): Plan {
   return { ...(before?.id === plan.id && before), ...plan, steps: plan.steps ?? [] };
 }

@@ -16,7 +16,7 @@ export interface Frame {
 const LINE_MAX_CHARS = 64 * 1024 * 1024;
 
 export class SseParser {
-  /** What the stream said last of how long to wait before the next connection [ms]. */
+  /** How long to wait before the next connection, as the stream last requested, in milliseconds. */
   retryMs?: number;
   // Decodes across cuts; a byte order mark at the beginning goes.
   readonly #decoder = new TextDecoder();

@@ -5,25 +5,24 @@
  * has not changed; the work for an event does not grow with the length of the text before it.
  */
 import { About } from './about.js';
-import { operated, planned } from './plan.js';
+import { foldEvent, pending } from './fold.js';
+import { agentsByParent, type Piece, pieces, showSnapshot, showSnapshotAgent, showStored } from './snapshot.js';
 import { nextFrame, safely } from './surroundings.js';
 import { defined, isOver, TurnFold } from './turn.js';
 import type { Item, Message, Notice, Question, TranscriptView, Turn, TurnStatus } from './view.js';
 import type {
-  DoneEvent,
   MessageEvent,
   Run,
   RunEvent,
   SnapshotAgent,
   SnapshotEvent,
-  SnapshotToolCall,
   SnapshotTurn,
   WireEvent,
   WireMessage,
 } from './wire.js';
 
 const NOTICES_MAX = 50;
-/** What changes in these moments is told at once, the rest with the next frame. */
+/** Events of these types notify the listeners at once, all others with the next frame. */
 const URGENT = new Set([
   'message',
   'meta',
@@ -45,7 +44,7 @@ const URGENT = new Set([
 type Entry = { type: 'message'; message: Message } | TurnFold;
 
 export class Transcript {
-  /** Asked of runs of which a snapshot does not tell all. */
+  /** Asks for a run of which a snapshot does not contain everything. */
   onUnknown: (runId: string) => void = () => {};
   #entries: Entry[] = [];
   #messages = new Map<string, Message>();
@@ -87,15 +86,15 @@ export class Transcript {
     this.#about.apply(seq, event);
     this.#cursor = seq;
     this.#changed();
-    if (URGENT.has(event.type)) this.#tell();
+    if (URGENT.has(event.type)) this.#notify();
     return true;
   }
 
-  /** Something to say about the connection. */
+  /** Adds a notice about the connection. */
   note(notice: Notice): void {
     this.#notices = [...this.#notices, notice].slice(-NOTICES_MAX);
     this.#changed();
-    this.#tell();
+    this.#notify();
   }
 
   /** Forgets everything: the log is another one than before. */
@@ -121,7 +120,7 @@ export class Transcript {
       turn.set(0, { status: run.state as TurnStatus, errors });
       turn.settle();
     }
-    this.#tell();
+    this.#notify();
   }
 
   /** Turns of which only the message is known, and that another transcript has seen whole. */
@@ -133,135 +132,17 @@ export class Transcript {
       );
       if (!(whole instanceof TurnFold)) continue;
       entry.adopt(whole);
-      // What the run was told stands within its turn.
-      const heard = new Set(entry.heard.map((message) => message.id));
-      this.#entries = this.#entries.filter((other) => other instanceof TurnFold || !heard.has(other.message.id));
+      // The messages that the run received while it was at work are part of its turn.
+      const received = new Set(entry.receivedMessages.map((message) => message.id));
+      this.#entries = this.#entries.filter((other) => other instanceof TurnFold || !received.has(other.message.id));
     }
-    this.#tell();
+    this.#notify();
   }
 
+  /** Folds an event into its turn. False: a new snapshot is needed. */
   #run(seq: number, event: RunEvent): boolean {
     const turn = this.#turnOf(event);
-    if (!turn) return true;
-    switch (event.type) {
-      case 'meta': {
-        const { agent, agentDefinitionId, model, citations, attempt } = event;
-        turn.set(seq, { status: 'running', agent, agentDefinitionId, model, citations, attempt });
-        break;
-      }
-      case 'token':
-        begin(seq, turn);
-        turn.say(seq, 'text', event.token);
-        break;
-      case 'reasoning':
-        begin(seq, turn);
-        turn.say(seq, 'reasoning', event.text);
-        break;
-      case 'mcp_tool':
-        begin(seq, turn);
-        turn.tool(seq, event, event.status === 'started' ? Date.now() : undefined);
-        turn.set(seq, { plan: planned(turn.head.plan, event) });
-        break;
-      case 'plan_created':
-      case 'plan_ready_for_review':
-      case 'plan_review':
-      case 'step_start':
-      case 'step_complete':
-      case 'executor_spawned':
-        turn.set(seq, { plan: planned(turn.head.plan, event) });
-        break;
-      case 'operation':
-        turn.set(seq, { operations: operated(turn.head.operations, event.operation) });
-        break;
-      case 'reset': {
-        const taken = turn.reset(event.discardAfter);
-        const { attempt, reason, runId } = event;
-        const step = (turn.head.usage?.steps ?? 0) + 1;
-        turn.notice({ kind: 'resumed', text: `worker lost, resumed at step ${step}`, runId, attempt, reason, step });
-        if (!taken) return false;
-        turn.set(seq, { status: 'running', attempt });
-        break;
-      }
-      case 'agent_state':
-        turn.set(seq, { status: event.state.startsWith('waiting') ? 'waiting' : 'running' });
-        break;
-      case 'usage': {
-        const {
-          inputTokens,
-          outputTokens,
-          totalTokens,
-          cachedTokens,
-          cacheWriteTokens,
-          reasoningTokens,
-          costUsd,
-          steps,
-        } = event;
-        const usage = {
-          inputTokens,
-          outputTokens,
-          totalTokens,
-          cachedTokens,
-          cacheWriteTokens,
-          reasoningTokens,
-          costUsd,
-          steps,
-        };
-        turn.set(seq, { usage: defined(usage) as Turn['usage'] });
-        break;
-      }
-      case 'handoff':
-        turn.handoff(seq, {
-          type: 'handoff',
-          from: event.from,
-          to: event.to,
-          ...(event.reason !== undefined && { reason: event.reason }),
-        });
-        break;
-      case 'telemetry':
-        turn.set(seq, {
-          details: [...(turn.head.details ?? []), { type: event.type, value: { name: event.name, data: event.data } }],
-        });
-        break;
-      case 'debug_context':
-        turn.set(seq, { details: [...(turn.head.details ?? []), { type: event.type, value: event.debug }] });
-        break;
-      case 'question':
-        turn.question(seq, event.questionId, {}, question(event));
-        break;
-      case 'question_answered':
-        turn.question(seq, event.questionId, { status: event.status, answer: event.answer });
-        break;
-      case 'limit':
-        turn.set(seq, { limits: [...turn.head.limits, { limit: event.limit, message: event.message }] });
-        break;
-      case 'output':
-        turn.set(seq, { output: event.output });
-        break;
-      case 'error': {
-        const { error, code, retryable } = event;
-        turn.set(seq, { errors: [...turn.head.errors, { error, code, retryable }] });
-        break;
-      }
-      case 'sub_agent': {
-        const { task, summary, usage, error, code = '' } = event;
-        const status = event.status === 'started' ? 'running' : event.status;
-        const errors = error ? [...turn.head.errors, { error, code, retryable: false }] : undefined;
-        turn.set(seq, { status, task, summary, usage, errors });
-        if (turn.over) turn.settle();
-        break;
-      }
-      case 'done':
-        this.#done(seq, turn, event);
-        break;
-      default:
-      // Of a type that is not invented yet.
-    }
-    return true;
-  }
-
-  #done(seq: number, turn: TurnFold, { status, usage }: DoneEvent): void {
-    turn.set(seq, { status, usage });
-    turn.settle();
+    return !turn || foldEvent(turn, seq, event);
   }
 
   /** The turn that an event belongs to, which may begin with it. */
@@ -306,14 +187,14 @@ export class Transcript {
     if (wire.role === 'assistant' && turn) {
       turn.set(0, { message });
     } else if (wire.role === 'user' && turn && !turn.over) {
-      turn.told(message);
+      turn.received(message);
     } else {
       if (wire.role !== 'assistant') this.#entries.push({ type: 'message', message });
       if (!runId) return;
       const next = this.#begin(runId);
       this.#entries.push(next);
       if (wire.role === 'user') next.set(0, { messageId: wire.id });
-      else told(next, message);
+      else showStored(next, message);
     }
   }
 
@@ -338,7 +219,7 @@ export class Transcript {
 
   /** The state up to a number, laid over what is known already. */
   #snapshot({ through, messages, turn }: SnapshotEvent): void {
-    // It tells little of it, and what was known may be long over.
+    // A snapshot contains little of it, and what was known may be out of date.
     this.#about.clear();
     if (turn?.contextUsage)
       this.#about.apply(through, { type: 'context_usage', runId: turn.runId, usage: turn.contextUsage });
@@ -354,7 +235,7 @@ export class Transcript {
       const message = this.#store(wire, runId);
       let ended = this.#runs.get(runId);
       if (ended?.head.partial && !ended.head.message) {
-        // As told by the message that it answers.
+        // Known from the message that it answers.
       } else if (!ended || ended.over) {
         ended = this.#begin(runId);
         this.#entries.push(ended);
@@ -363,7 +244,7 @@ export class Transcript {
         ended.clear(through);
         this.onUnknown(runId);
       }
-      told(ended, message);
+      showStored(ended, message);
     }
     for (const known of this.#runs.values()) {
       if (!known.parent && !known.over && known.head.runId !== turn?.runId) this.onUnknown(known.head.runId);
@@ -379,83 +260,42 @@ export class Transcript {
     turn.set(0, { messageId, status, ...(isOver(status) && { partial: true }) });
   }
 
-  #snapshotTurn(through: number, told: SnapshotTurn): void {
-    let turn = this.#runs.get(told.runId);
+  /** Replaces the turn that is under way by its state in a snapshot. */
+  #snapshotTurn(through: number, snapshot: SnapshotTurn): void {
+    let turn = this.#runs.get(snapshot.runId);
     if (!turn || turn.over) {
-      turn = this.#begin(told.runId);
+      turn = this.#begin(snapshot.runId);
       this.#entries.push(turn);
     }
-    turn.clear(through);
-    const open = told.questions ?? [];
-    const { agent, agentDefinitionId, model, citations, attempt } = told.meta ?? {};
-    const waits = open.length > 0 || told.agents?.some((agent) => agent.status === 'started');
-    const status = told.meta ? (waits ? 'waiting' : 'running') : turn.head.status;
-    turn.set(through, {
-      status,
-      agent,
-      agentDefinitionId,
-      model,
-      citations,
-      attempt,
-      plan: told.plan,
-      operations: told.operations ?? [],
-    });
-    turn.say(through, 'reasoning', told.reasoning ?? '');
-    const begun = new Map<string, SnapshotAgent[]>();
-    for (const sub of told.agents ?? []) {
-      const known =
-        sub.parentRunId && told.agents?.some(({ runId }) => runId === sub.parentRunId) ? sub.parentRunId : told.runId;
-      begun.set(known, [...(begun.get(known) ?? []), sub]);
-    }
-    this.#lay(through, turn, told.text, told.toolCalls, begun);
-    for (const event of open)
-      (this.#runs.get(event.runId) ?? turn).question(through, event.questionId, {}, question(event));
-    if (!turn.head.messageId) this.onUnknown(told.runId);
+    showSnapshot(turn, through, snapshot);
+    const agents = agentsByParent(snapshot);
+    this.#addPieces(turn, through, pieces(snapshot.text, snapshot.toolCalls, agents.get(snapshot.runId)), agents);
+    for (const event of snapshot.questions ?? [])
+      (this.#runs.get(event.runId) ?? turn).question(through, event.questionId, {}, pending(event));
+    if (!turn.head.messageId) this.onUnknown(snapshot.runId);
   }
 
-  /** Lays a turn's text, its calls and its sub-agents out in their order. Where a server tells no order, the text comes last. */
-  #lay(
+  /** Adds text, calls and sub-agents to a turn, in their order. */
+  #addPieces(turn: TurnFold, through: number, added: Piece[], agents: Map<string, SnapshotAgent[]>): void {
+    for (const piece of added) {
+      if ('text' in piece) turn.append(through, 'text', piece.text);
+      else if ('call' in piece) turn.tool(through, piece.call);
+      else this.#snapshotAgent(turn, through, piece.agent, agents);
+    }
+  }
+
+  /** Adds a sub-agent's turn, with all that it started in turn. */
+  #snapshotAgent(
+    parent: TurnFold,
     through: number,
-    turn: TurnFold,
-    text: string,
-    calls: readonly SnapshotToolCall[],
-    begun: Map<string, SnapshotAgent[]>,
+    snapshot: SnapshotAgent,
+    agents: Map<string, SnapshotAgent[]>,
   ): void {
-    const own = begun.get(turn.head.runId) ?? [];
-    let said = 0;
-    const sayUntil = (end: number): void => {
-      turn.say(through, 'text', text.slice(said, end));
-      said = Math.max(said, end);
-    };
-    // Calls and sub-agents are each in order; in the same place of the text the calls come first, as one that starts sub-agents does.
-    const pieces = [
-      ...calls.map((call) => ({ at: call.afterText ?? 0, call })),
-      ...own.map((sub) => ({ at: sub.afterText ?? 0, sub })),
-    ];
-    for (const piece of pieces.sort((a, b) => a.at - b.at)) {
-      sayUntil(piece.at);
-      if ('call' in piece) turn.tool(through, piece.call);
-      else this.#snapshotAgent(through, turn, piece.sub, begun);
-    }
-    sayUntil(text.length);
-  }
-
-  #snapshotAgent(through: number, parent: TurnFold, sub: SnapshotAgent, begun: Map<string, SnapshotAgent[]>): void {
-    this.#turnCounts.delete(sub.runId);
-    const nested = this.#begin(sub.runId, parent);
-    nested.clear(through);
-    parent.agent(nested);
-    const status = sub.status === 'started' ? 'running' : sub.status;
-    const { agent, task, source = 'sub_agent', stepNumber } = sub;
-    nested.set(through, {
-      status,
-      agent,
-      task,
-      source,
-      stepNumber,
-      planId: source === 'plan_step' ? parent.head.plan?.id : undefined,
-    });
-    this.#lay(through, nested, sub.text, sub.toolCalls ?? [], begun);
+    this.#turnCounts.delete(snapshot.runId);
+    const turn = this.#begin(snapshot.runId, parent);
+    parent.agent(turn);
+    showSnapshotAgent(turn, through, parent, snapshot);
+    this.#addPieces(turn, through, pieces(snapshot.text, snapshot.toolCalls, agents.get(snapshot.runId)), agents);
   }
 
   /** Puts a turn behind the message that it answers. */
@@ -501,37 +341,17 @@ export class Transcript {
 
   readonly #changed = (): void => {
     this.#view = undefined;
-    if (this.#listeners.size > 0) this.#cancelFrame ??= nextFrame(() => this.#tell());
+    if (this.#listeners.size > 0) this.#cancelFrame ??= nextFrame(() => this.#notify());
   };
 
-  #tell(): void {
+  #notify(): void {
     this.#cancelFrame?.();
     this.#cancelFrame = undefined;
     for (const listener of [...this.#listeners]) safely(listener);
   }
 }
 
-/** Something was said: it runs. */
-function begin(seq: number, turn: TurnFold): void {
-  if (turn.head.status === 'queued') turn.set(seq, { status: 'running' });
-}
-
-/** A turn of which only the message is known. */
-function told(turn: TurnFold, message: Message): void {
-  turn.say(0, 'text', message.content);
-  turn.set(0, {
-    status: turn.over ? turn.head.status : 'completed',
-    partial: true,
-    message,
-    citations: message.citations,
-  });
-  turn.settle();
-}
-
-function question({ questionId, runId, question, options, interactionType }: Omit<Question, 'status'>): Question {
-  return { questionId, runId, question, options, interactionType, status: 'pending' };
-}
-
+/** Adds the open questions of a turn and of its sub-agents to a list. */
 function openQuestions(turn: Turn, into: Question[]): void {
   into.push(...turn.questions.filter((question) => question.status === 'pending'));
   for (const agent of turn.agents) openQuestions(agent, into);

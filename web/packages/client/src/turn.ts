@@ -22,7 +22,7 @@ export const isOver = (status: TurnStatus): boolean => OVER.includes(status);
 
 export class TurnFold {
   head: Head;
-  /** What a snapshot told goes this far: it can't be taken apart again. */
+  /** The number of the last event in the snapshot that filled it, which can't be separated into events again. */
   snapshotThrough = -1;
   #parts: Growing[] = [];
   /** How to take back what an event has changed, oldest first. */
@@ -84,7 +84,8 @@ export class TurnFold {
     this.#touch();
   }
 
-  say(seq: number, type: 'text' | 'reasoning', piece: string): void {
+  /** Appends to the text or to the reasoning. */
+  append(seq: number, type: 'text' | 'reasoning', piece: string): void {
     if (!piece) return;
     let last = this.#parts.at(-1);
     if (last?.type !== type) {
@@ -104,13 +105,13 @@ export class TurnFold {
       | (Growing & { type: 'tool' })
       | undefined;
     const durationMs = 'durationMs' in call ? call.durationMs : undefined;
-    const told = defined({ status, output: result, error, durationMs });
+    const outcome = defined({ status, output: result, error, durationMs });
     if (!known || (status === 'running' && known.view.status !== 'running')) {
-      const view = { type: 'tool', callId, tool, ...defined({ input, startedAt }), ...told } as ToolCall;
+      const view = { type: 'tool', callId, tool, ...defined({ input, startedAt }), ...outcome } as ToolCall;
       this.#add(seq, { type: 'tool', view });
     } else {
       const before = known.view;
-      known.view = { ...before, ...told } as ToolCall;
+      known.view = { ...before, ...outcome } as ToolCall;
       this.#journal(seq, () => (known.view = before));
     }
     this.#touch();
@@ -132,12 +133,13 @@ export class TurnFold {
     this.set(seq, { agent: part.to });
   }
 
-  told(message: Message): void {
+  /** Adds a message that the run received while it was at work. */
+  received(message: Message): void {
     this.#parts.push({ type: 'message', view: { type: 'message', message } });
     this.#touch();
   }
 
-  /** Forgets what its events after `afterSeq` have done. False: they are part of a snapshot, and can't be told apart. */
+  /** Forgets what its events after `afterSeq` have done. False: they are part of a snapshot, and can't be separated. */
   reset(afterSeq: number): boolean {
     if (afterSeq < this.snapshotThrough) return false;
     for (const part of this.#parts) {
@@ -166,14 +168,14 @@ export class TurnFold {
     this.#touch();
   }
 
-  /** The messages that it was told while it was at work. */
-  get heard(): Message[] {
+  /** The messages that the run received while it was at work. */
+  get receivedMessages(): Message[] {
     return this.#parts.flatMap((part) =>
       part.type === 'message' && part.view.type === 'message' ? [part.view.message] : [],
     );
   }
 
-  /** Forgets its parts: a snapshot tells them anew. */
+  /** Removes its parts, before a snapshot fills it again. */
   clear(through: number): void {
     this.snapshotThrough = through;
     this.#parts = [];

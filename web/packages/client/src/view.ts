@@ -19,7 +19,7 @@ export interface Message {
   readonly content: string;
   /** RFC 3339. */
   readonly createdAt: string;
-  /** The run that answers it, that wrote it, or that it was told to, as far as that is known. */
+  /** The run that answers it, that wrote it, or that received it while at work, as far as that is known. */
   readonly runId?: string;
   readonly attachedContext?: unknown;
   /** The files that came with it. */
@@ -39,7 +39,7 @@ export interface ToolCall {
   readonly input?: unknown;
   readonly output?: unknown;
   readonly error?: string;
-  /** When it was seen to start, by this machine's clock [ms since 1970]; not of calls that a snapshot told. */
+  /** When it was seen to start, by this machine's clock [ms since 1970]; not of calls that a snapshot contained. */
   readonly startedAt?: number;
   readonly durationMs?: number;
 }
@@ -47,7 +47,7 @@ export interface AgentPart {
   readonly type: 'agent';
   readonly turn: Turn;
 }
-/** What the user told the run while it was at work. */
+/** A message that the user sent to the run while it was at work. */
 export interface ToldPart {
   readonly type: 'message';
   readonly message: Message;
@@ -74,7 +74,7 @@ export interface Question {
 /** A plan with its steps as they stand. */
 export interface Plan extends Omit<WirePlan, 'steps'> {
   readonly steps: readonly StepView[];
-  /** What a reviewer was told. */
+  /** The summary that was shown to the reviewer. */
   readonly summary?: string;
   readonly recommendations?: readonly string[];
   /** What came out of its review. */
@@ -128,7 +128,7 @@ export interface Turn {
   readonly messageId?: string;
   /** The assistant's message that it ended with. */
   readonly message?: Message;
-  /** It ended before we came, and only what its message tells is here: its text. `Follower.complete` fetches the rest. */
+  /** It ended before we came, and only the text of its message is here. `Follower.complete` fetches the rest. */
   readonly partial?: boolean;
   /** In the order in which they happened. */
   readonly parts: readonly Part[];
@@ -150,7 +150,7 @@ export interface Turn {
   readonly limits: readonly { readonly limit: string; readonly message: string }[];
   readonly errors: readonly { readonly error: string; readonly code: string; readonly retryable: boolean }[];
   readonly notices: readonly Notice[];
-  /** What a server in development tells of how the turn came about; none elsewhere. */
+  /** Events for developers about how the turn came about. Only a development server sends them. */
   readonly details?: readonly Detail[];
   /** Of a sub-agent: what it was given, and what came out of it. */
   readonly task?: string;
@@ -176,9 +176,9 @@ export interface TranscriptView {
   readonly notices: readonly Notice[];
   /** The project in focus, once an event has named one; null: no project is in focus. */
   readonly focus?: ProjectFocus | null;
-  /** What kind of conversation it is, once an event has told. */
+  /** The kind of conversation, once an event has named it. */
   readonly contextType?: string;
-  /** How full the model's context is, once an event has told. */
+  /** How full the model's context is, once an event has reported it. */
   readonly contextUsage?: ContextUsage;
   /** The number of the last event that is in it. */
   readonly cursor: number;

@@ -54,7 +54,7 @@ export type OutputEvent = With<Schemas['OutputEvent'], { output: Record<string, 
 export type ErrorEvent = Schemas['ErrorEvent'];
 export type DoneEvent = With<Schemas['DoneEvent'], { usage?: Usage }>;
 
-/** A step of a plan, as events and the API tell of it. */
+/** A step of a plan, as events and the API describe it. */
 export type PlanStep = Schemas['EventPlanStep'];
 export type WirePlan = Schemas['EventPlan'];
 export type PlanEvent = With<

@@ -5,7 +5,7 @@ import { ScriptedApi } from './scripted.js';
 
 const ID = 'c';
 const EVENTS = '/api/conversations/c/events';
-const said = {
+const message = {
   type: 'message',
   runId: 'r',
   message: { id: 'm', role: 'user', content: 'q', createdAt: '2026-01-01T00:00:00Z' },
@@ -108,15 +108,15 @@ test('a server that leaves it no way to join is not asked without a pause', asyn
 });
 
 test('while it waits to connect again it is connecting', async () => {
-  const heard: FollowStatus[] = [];
-  client.follow(ID, { onStatus: (status) => heard.push(status) });
+  const statuses: FollowStatus[] = [];
+  client.follow(ID, { onStatus: (status) => statuses.push(status) });
   (await dialled()).stream().bytes('retry: 8000\n\n').event(1, snapshot(1, 'x')).end();
-  await expect.poll(() => heard, { interval: 1, timeout: 300 }).toEqual(['live', 'connecting']);
+  await expect.poll(() => statuses, { interval: 1, timeout: 300 }).toEqual(['live', 'connecting']);
 });
 
 test.each([401, 403, 404, 400])('%i ends it with an error, for all who wait', async (status) => {
-  const heard: FollowStatus[] = [];
-  const follower = client.follow(ID, { onStatus: (status) => heard.push(status) });
+  const statuses: FollowStatus[] = [];
+  const follower = client.follow(ID, { onStatus: (status) => statuses.push(status) });
   const turn = follower.turn('r');
   turn.catch(() => {});
   (await dialled()).json(status, { code: 'no', detail: 'No.' });
@@ -127,7 +127,7 @@ test.each([401, 403, 404, 400])('%i ends it with an error, for all who wait', as
     detail: 'No.',
     message: `No. (${status} no)`,
   });
-  expect(heard).toEqual(['ended']);
+  expect(statuses).toEqual(['ended']);
   expect(follower.error?.status).toBe(status);
   // Following again tries again.
   expect(client.follow(ID).status).toBe('connecting');
@@ -142,12 +142,12 @@ test.each([429, 500, 502, 503])('%i is tried again, not before the server wants 
 });
 
 test('an answer that is no stream of events is not taken for one', async () => {
-  const heard: FollowStatus[] = [];
-  const follower = client.follow(ID, { onStatus: (status) => heard.push(status) });
+  const statuses: FollowStatus[] = [];
+  const follower = client.follow(ID, { onStatus: (status) => statuses.push(status) });
   (await dialled()).json(200, { hello: 'from a proxy' });
   (await dialled()).stream().event(1, snapshot(1, 'x'));
   await shows(follower, 'x');
-  expect(heard).toEqual(['live']);
+  expect(statuses).toEqual(['live']);
 });
 
 test('a connection that is silent for two and a half heartbeats is given up', async () => {
@@ -189,7 +189,7 @@ test('followers of a conversation share a connection, which ends with the last o
   await new Promise((resolve) => setTimeout(resolve, 20));
   expect(only.aborted).toBe(false);
   two.close();
-  // Whoever comes back at once finds it still there.
+  // A follower that returns at once finds it still open.
   const three = client.follow(ID);
   await new Promise((resolve) => setTimeout(resolve, 20));
   expect(only.aborted).toBe(false);
@@ -205,7 +205,7 @@ test('a run ends with the answer that says so', async () => {
   expect(first.path).toBe('/api/runs/r/events');
   first
     .stream()
-    .event(10, said)
+    .event(10, message)
     .event(12, meta)
     .event(17, token('x'))
     .event(20, { type: 'done', runId: 'r', status: 'completed' })
@@ -264,8 +264,8 @@ test('a page that is hidden for long pauses, and goes on from its cursor when it
   const { see } = page();
   client.close();
   client = api.client({ hiddenMs: 60 });
-  const heard: FollowStatus[] = [];
-  const follower = client.follow(ID, { onStatus: (status) => heard.push(status) });
+  const statuses: FollowStatus[] = [];
+  const follower = client.follow(ID, { onStatus: (status) => statuses.push(status) });
   const first = (await dialled()).stream().event(1, snapshot(1, 'x'));
   await shows(follower, 'x');
   see(false);
@@ -284,8 +284,8 @@ test('a page that is hidden for long pauses, and goes on from its cursor when it
   expect(second.headers.get('last-event-id')).toBe('1');
   second.stream().event(2, token('y'));
   await shows(follower, 'xy');
-  expect(heard).toEqual(['live', 'paused', 'connecting', 'live']);
-  // Nobody looked: nothing was missed.
+  expect(statuses).toEqual(['live', 'paused', 'connecting', 'live']);
+  // The page was hidden: nothing was missed.
   expect(follower.transcript.getSnapshot().notices).toEqual([]);
 });
 

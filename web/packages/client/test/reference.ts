@@ -73,9 +73,9 @@ export function snapshot(log: Log): SnapshotEvent {
       const calls = agent?.toolCalls ?? turn.toolCalls;
       const known = calls.find((call) => call.callId === mine.callId);
       const { callId, tool, status, input, result, error } = mine;
-      const told = JSON.parse(JSON.stringify({ callId, tool, status, input, result, error })) as typeof mine;
-      if (known) Object.assign(known, { status: told.status, result: told.result, error: told.error });
-      else calls.push({ ...told, afterText: (agent ?? turn).text.length });
+      const state = JSON.parse(JSON.stringify({ callId, tool, status, input, result, error })) as typeof mine;
+      if (known) Object.assign(known, { status: state.status, result: state.result, error: state.error });
+      else calls.push({ ...state, afterText: (agent ?? turn).text.length });
     }
   }
   return { type: 'snapshot', through, messages, turn };

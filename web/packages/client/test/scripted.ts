@@ -94,7 +94,7 @@ export class ScriptedApi {
     return this.asked[this.#taken++]!;
   }
 
-  /** Requests that nobody has looked at. */
+  /** Requests that no test has taken yet. */
   get waiting(): number {
     return this.asked.length - this.#taken;
   }

@@ -41,9 +41,9 @@ export function Writing({ id, draft, write }: WritingProps) {
     },
     onSuccess: async (document) => {
       if (document === null) return;
-      const told = changed(document);
+      const refreshed = changed(document);
       write(null);
-      await told;
+      await refreshed;
     },
   });
   const isUnsaved = !isSame(draft.base, draft.text);
@@ -60,9 +60,9 @@ export function Writing({ id, draft, write }: WritingProps) {
     setStored(null);
     const theirs = draftOf(now);
     if (choice === 'theirs') {
-      const told = changed(now);
+      const refreshed = changed(now);
       write(null);
-      await told;
+      await refreshed;
     } else if (choice === 'mine') {
       const mine = { ...theirs, text: draft.text };
       write(mine);

@@ -82,11 +82,11 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     expect(before).toMatchObject({ partial: true, toolCalls: [] });
     await follower.complete(runId);
     const after = follower.transcript.turn(runId)!;
-    const told = (turn: Turn) =>
+    const content = (turn: Turn) =>
       turn.parts.map((part) =>
         part.type === 'tool' ? [part.tool, part.input, part.output] : part.type === 'text' ? part.text : part.type,
       );
-    expect(told(after)).toEqual(told(seen));
+    expect(content(after)).toEqual(content(seen));
     expect(after.toolCalls.length).toBeGreaterThan(0);
     late.close();
   });
@@ -341,7 +341,7 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
     const { items, messages } = follower.transcript.getSnapshot();
     expect(items.map((item) => item.type)).toEqual(['message', 'turn', 'message', 'turn']);
     expect(messages.map((message) => message.role)).toEqual(['user', 'assistant', 'user', 'assistant']);
-    // Whoever comes later sees the same.
+    // A later reader sees the same.
     const other = createClient(server);
     const later = other.follow(conversationId);
     await expect
@@ -435,11 +435,11 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
         await fetch('/api/session', { method: 'POST', headers: { authorization: ${JSON.stringify(`Bearer ${server.apiKey}`)} } });
         const client = createClient();
         const { conversationId, runId } = await client.send({ message: ${JSON.stringify(QUESTION)}, agentDefinitionId: ${JSON.stringify(agentDefinitionId)} });
-        const heard = [];
-        const follower = client.follow(conversationId, { onStatus: (status) => heard.push(status) });
-        let [told, cut] = [0, false];
+        const statuses = [];
+        const follower = client.follow(conversationId, { onStatus: (status) => statuses.push(status) });
+        let [updates, cut] = [0, false];
         follower.transcript.subscribe(() => {
-          told++;
+          updates++;
           if (!cut && (follower.transcript.turn(runId)?.text.length ?? 0) > 300) {
             cut = true;
             fetch('/cut');
@@ -447,15 +447,15 @@ describe.skipIf(skipped)(skipped ? `live (${skipped})` : 'live', () => {
         });
         const turn = await follower.turn(runId);
         const { items } = await client.conversations.messages(conversationId);
-        await post({ status: turn.status, same: turn.text === items[1].content, length: turn.text.length, heard, told, cursor: follower.transcript.getSnapshot().cursor });
+        await post({ status: turn.status, same: turn.text === items[1].content, length: turn.text.length, statuses, updates, cursor: follower.transcript.getSnapshot().cursor });
       } catch (error) {
         await post({ error: String(error) });
       }`,
     );
-    expect(result).toMatchObject({ status: 'completed', same: true, heard: ['live', 'connecting', 'live'] });
-    const { told, cursor, length } = result as { told: number; cursor: number; length: number };
+    expect(result).toMatchObject({ status: 'completed', same: true, statuses: ['live', 'connecting', 'live'] });
+    const { updates, cursor, length } = result as { updates: number; cursor: number; length: number };
     expect(length).toBeGreaterThan(1000);
-    expect(told).toBeLessThanOrEqual(cursor);
+    expect(updates).toBeLessThanOrEqual(cursor);
   });
 
   test('the README’s chat works as it stands there', async () => {

@@ -48,12 +48,12 @@ export class Server {
       env: { ...own, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    let told = '';
-    child.stderr!.on('data', (bytes: Buffer) => (told = (told + bytes.toString()).slice(-4000)));
+    let stderr = '';
+    child.stderr!.on('data', (bytes: Buffer) => (stderr = (stderr + bytes.toString()).slice(-4000)));
     const line = await new Promise<string>((resolve, reject) => {
       let out = '';
       const timer = setTimeout(
-        () => reject(new Error(`not ready within ${READY_LIMIT_MS} ms: ${told}`)),
+        () => reject(new Error(`not ready within ${READY_LIMIT_MS} ms: ${stderr}`)),
         READY_LIMIT_MS,
       );
       child.stdout!.on('data', (bytes: Buffer) => {
@@ -62,7 +62,7 @@ export class Server {
         clearTimeout(timer);
         resolve(out);
       });
-      child.on('exit', (code) => reject(new Error(`it ended with ${code}: ${told}`)));
+      child.on('exit', (code) => reject(new Error(`it ended with ${code}: ${stderr}`)));
     });
     const { url, apiKey, projectId } = JSON.parse(line) as Record<'url' | 'apiKey' | 'projectId', string>;
     return new Server(child, dir, url, apiKey, projectId);
