@@ -20,9 +20,10 @@ use rejoin_commands::{Begun, FinishRun, Finished, RunError, StartRun, Started};
 use rejoin_event_log::stream::Seen;
 use rejoin_extension::Signals;
 use rejoin_faults::Fault;
-use rejoin_identity::initiators;
+use rejoin_identity::initiators::{self, Membership};
 use rejoin_queue::{ClaimedJob, KIND_RUN, Outcome};
 use rejoin_runs::contexts;
+use rejoin_runs::prices::{self, ModelPrice};
 use rejoin_runs::runs::part::Part;
 use rejoin_runs::runs::{self, Run};
 use rejoin_types::events::DoneStatus;
@@ -138,13 +139,19 @@ async fn attempt_run(
         return Ok(Some(Outcome::Complete));
     }
     let mut agent = Agent::of(services, &run).await?;
-    let mut initial = match run.safe_seq {
+    let records = match run.safe_seq {
         // Stored by an earlier attempt or turn, or by a fork.
-        Some(_) => InitialMessages::default(),
-        None if run.turn_step > 0 || run.total_steps > 0 || run.forked_from_run_id.is_some() => {
-            InitialMessages::default()
-        }
-        None => history::initial_messages(services, &run, agent.definition.as_ref()).await?,
+        Some(_) => None,
+        None if run.turn_step > 0 || run.total_steps > 0 || run.forked_from_run_id.is_some() => None,
+        None => Some(history::records_of(services, &run).await?),
+    };
+    let mut initial = match &records {
+        Some(records) => history::initial_messages(services, &run, agent.definition.as_ref(), records).await?,
+        None => InitialMessages::default(),
+    };
+    let prices = match &records {
+        Some(records) => records.prices.clone(),
+        None => prices::list(&services.db.pool_sqlx, run.workspace_id).await?,
     };
     let model = agent.model_name();
     if let Some(turn) = &mut initial.context {
@@ -153,7 +160,7 @@ async fn attempt_run(
     let replaced = agent.replaced();
     let agent_name = agent.definition.as_ref().map(|definition| definition.name.clone());
     let notices = match &agent.model {
-        Ok(_) => budget::notices(services, &run, agent.definition.as_ref(), &model).await?,
+        Ok(_) => budget::notices(services, &run, agent.definition.as_ref(), &model, &prices).await?,
         Err(_) => Vec::new(),
     };
     let start = StartRun {
@@ -192,6 +199,7 @@ async fn attempt_run(
             citations: initial.citations,
             context: None,
             client_tools: initial.client_tools,
+            has_pending: initial.has_pending,
         }),
         Started::Resumed => {
             metrics::counter!("rejoin_runs_resumed_total").increment(1);
@@ -206,13 +214,15 @@ async fn attempt_run(
     }
     let seen = Seen::through(run.safe_seq.unwrap_or_default());
     let mut initial = fresh.as_ref();
-    let revoked = match run.cancel_requested_at {
+    let revoked = match (run.cancel_requested_at, &records) {
         // It ends as cancelled.
-        Some(_) => None,
-        None => initiators::membership(&services.db.pool_sqlx, run.workspace_id, run.user_id)
+        (Some(_), _) => None,
+        (None, Some(records)) => Membership::of(run.user_id, records.role.as_deref()).revoked(),
+        (None, None) => initiators::membership(&services.db.pool_sqlx, run.workspace_id, run.user_id)
             .await?
             .revoked(),
     };
+    let may_need_summary = records.is_none_or(|records| records.may_need_summary());
     let end = loop {
         if let Some(revoked) = revoked {
             break End::failed(RunError {
@@ -221,7 +231,7 @@ async fn attempt_run(
                 retryable: false,
             });
         }
-        match run_agent(services, job, (signals, &seen), &run, &agent, initial).await? {
+        match run_agent(services, job, (signals, &seen), &run, (&agent, &prices), initial).await? {
             End::Transferred => {
                 run = runs::get(&services.db.pool_sqlx, run.id)
                     .await?
@@ -232,7 +242,7 @@ async fn attempt_run(
             end => break end,
         }
     };
-    end_turn(services, job, &run, end, fresh, &seen).await
+    end_turn(services, job, &run, end, fresh, &seen, may_need_summary).await
 }
 
 /// Runs the part of one agent.
@@ -241,7 +251,7 @@ async fn run_agent(
     job: &ClaimedJob,
     attempt: (&Signals, &Seen),
     run: &Run,
-    agent: &Agent,
+    (agent, prices): (&Agent, &[ModelPrice]),
     fresh: Option<&InitialMessages>,
 ) -> Result<End, AttemptError> {
     let definition = agent.definition.as_ref();
@@ -256,7 +266,7 @@ async fn run_agent(
     match &agent.model {
         Err(error) => Ok(End::failed(errors::of_model(error))),
         Ok(model) => {
-            let models = agent.candidates(services, run, model).await?;
+            let models = agent.candidates(prices, model);
             step_loop(services, job, attempt, run, definition, models, fresh).await
         }
     }
@@ -270,6 +280,7 @@ async fn end_turn(
     end: End,
     fresh: Option<InitialMessages>,
     seen: &Seen,
+    may_need_summary: bool,
 ) -> Result<Option<Outcome>, AttemptError> {
     let (status, text, error, usage) = match end {
         End::Finished {
@@ -314,7 +325,7 @@ async fn end_turn(
         return Ok(Some(Outcome::Release));
     }
     metrics::counter!("rejoin_runs_total", "status" => status.as_str()).increment(1);
-    if let (Some(conversation_id), false) = (run.conversation_id, run.is_sub_agent()) {
+    if let (Some(conversation_id), false, true) = (run.conversation_id, run.is_sub_agent(), may_need_summary) {
         compression::consider(services, run.workspace_id, conversation_id).await;
     }
     Ok(None)

@@ -142,8 +142,8 @@ pub struct Execution {
     reply: String,
     /// The required structured output; none: any text.
     output: Option<output::Output>,
-    /// Whether steering messages may be pending: unknown, or seen by the last command. One that arrives later is found by
-    /// the next command.
+    /// Whether steering messages may be pending: unknown, or seen when the turn began or by the last command. One that
+    /// arrives later is found by the next command.
     may_have_pending: bool,
     /// The message to the model before it is asked again for a valid answer.
     repair: Option<String>,
@@ -161,16 +161,16 @@ impl Execution {
     /// Rebuilds the run from its records.
     pub async fn load(request: ExecuteRequest) -> Result<Self, LoadError> {
         let stored = history::rebuild(&request.services.db.pool_sqlx, &request.run).await?;
-        Ok(Self::of(request, stored))
+        Ok(Self::of(request, stored, true))
     }
 
     /// Begins a run of which only the initial messages are recorded.
     pub fn begin(request: ExecuteRequest, initial: &InitialMessages) -> Result<Self, LoadError> {
         let stored = history::begin(&request.run, initial)?;
-        Ok(Self::of(request, stored))
+        Ok(Self::of(request, stored, initial.has_pending))
     }
 
-    fn of(request: ExecuteRequest, stored: Stored) -> Self {
+    fn of(request: ExecuteRequest, stored: Stored, may_have_pending: bool) -> Self {
         Self {
             system: stored.system,
             messages: stored.messages,
@@ -188,7 +188,7 @@ impl Execution {
             stopping: stored.stopping,
             output: output::Output::of(&request.run),
             repair: None,
-            may_have_pending: true,
+            may_have_pending,
             request,
         }
     }

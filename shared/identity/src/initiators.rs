@@ -42,6 +42,15 @@ impl Revoked {
 }
 
 impl Membership {
+    /// Returns the rights of a maker with this stored role; none: no member.
+    pub fn of(initiator: Option<Uuid>, role: Option<&str>) -> Self {
+        match (initiator, role) {
+            (None, _) => Membership::NoInitiator,
+            (Some(_), None) => Membership::Left,
+            (Some(_), Some(role)) => Membership::Member(Role::stored(role)),
+        }
+    }
+
     /// Returns why nothing may be started on the maker's behalf. None: it may.
     pub fn revoked(self) -> Option<Revoked> {
         match self {
@@ -74,7 +83,7 @@ pub async fn membership(
     let role = sqlx::query_scalar!("select kb.member_role($1, $2)", workspace_id, user_id)
         .fetch_one(db)
         .await?;
-    Ok(role.map_or(Membership::Left, |role| Membership::Member(Role::stored(&role))))
+    Ok(Membership::of(initiator, role.as_deref()))
 }
 
 #[cfg(test)]

@@ -130,28 +130,3 @@ pub async fn newest(
     newest_first.reverse();
     Ok(newest_first)
 }
-
-/// Returns the history before the message `of` for a model: the newest `limit` messages, in time order. Messages that
-/// users posted after it have their own turns and are omitted; answers to earlier turns count even if they came later.
-pub async fn history(
-    db: impl PgExecutor<'_>,
-    conversation_id: Uuid,
-    of: Uuid,
-    limit: i64,
-) -> Result<Vec<ChatMessage>, sqlx::Error> {
-    let mut newest_first = sqlx::query_as!(
-        ChatMessage,
-        "select m.id, m.role, m.content, m.citations, m.retrieval_context, m.metadata, m.seq, m.created_at
-         from kb.chat_messages m, kb.chat_messages own
-         where own.id = $2 and own.conversation_id = $1 and m.conversation_id = $1 and m.id <> own.id
-           and (m.seq < own.seq or m.role = 'assistant')
-         order by m.seq desc limit $3",
-        conversation_id,
-        of,
-        limit
-    )
-    .fetch_all(db)
-    .await?;
-    newest_first.reverse();
-    Ok(newest_first)
-}

@@ -3,13 +3,14 @@
 
 use chrono::NaiveDate;
 use globset::Glob;
+use serde::Deserialize;
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
 use rejoin_models::Price;
 
 /// A price, and the models to which it applies.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ModelPrice {
     /// `provider:model`, or a glob.
     pub model: String,
@@ -41,12 +42,6 @@ impl ModelPrice {
         }
         Ok(())
     }
-}
-
-/// Returns a model's price in a workspace today: the workspace's own, else the catalogue's. None: unknown.
-pub async fn find(db: impl PgExecutor<'_>, workspace_id: Uuid, model: &str) -> Result<Option<Price>, sqlx::Error> {
-    let own = list(db, workspace_id).await?;
-    Ok(of(&own, model, rejoin_models::today()))
 }
 
 /// Returns a model's price on a day: by the workspace's longest matching pattern, else by the catalogue.

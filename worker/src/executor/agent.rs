@@ -7,7 +7,7 @@ use rejoin_model_client::fallback::{Candidate, Candidates};
 use rejoin_model_client::registry::{Replaced, Resolved};
 use rejoin_models::choice::ModelChoice;
 use rejoin_runs::agents::{self, AgentDefinition};
-use rejoin_runs::prices;
+use rejoin_runs::prices::{self, ModelPrice};
 use rejoin_runs::runs::Run;
 
 use crate::flow::FlowModel;
@@ -60,23 +60,13 @@ impl Agent {
         })
     }
 
-    /// Returns the models in order, each with its price: the agent's, then its fallbacks.
-    pub(super) async fn candidates(
-        &self,
-        services: &Services,
-        run: &Run,
-        first: &Resolved,
-    ) -> Result<Candidates, sqlx::Error> {
-        let mut candidates = Vec::with_capacity(1 + self.fallbacks.len());
-        for model in std::iter::once(first).chain(&self.fallbacks) {
-            candidates.push(Candidate {
-                price: prices::find(&services.db.pool_sqlx, run.workspace_id, &model.name).await?,
-                model: model.clone(),
-            });
-        }
-        let fallbacks = candidates.split_off(1);
-        let first = candidates.remove(0);
-        Ok(Candidates::new(first, fallbacks))
+    /// Returns the models in order, each with its price: the agent's, then its fallbacks. `prices`: the workspace's own.
+    pub(super) fn candidates(&self, prices: &[ModelPrice], first: &Resolved) -> Candidates {
+        let candidate = |model: &Resolved| Candidate {
+            price: prices::of(prices, &model.name, rejoin_models::today()),
+            model: model.clone(),
+        };
+        Candidates::new(candidate(first), self.fallbacks.iter().map(candidate))
     }
 
     /// Returns whether it is a planner: its definition names the tool.

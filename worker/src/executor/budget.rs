@@ -3,7 +3,7 @@
 use rejoin_model_client::is_language_model;
 use rejoin_runs::agents::settings::Settings;
 use rejoin_runs::agents::{self, AgentDefinition};
-use rejoin_runs::prices;
+use rejoin_runs::prices::{self, ModelPrice};
 use rejoin_runs::runs::Run;
 use rejoin_types::events::Kind;
 
@@ -20,6 +20,7 @@ pub(super) async fn notices(
     run: &Run,
     definition: Option<&AgentDefinition>,
     model: &str,
+    prices: &[ModelPrice],
 ) -> Result<Vec<Kind>, sqlx::Error> {
     let is_known = run.safe_seq.is_some() || !is_language_model(model);
     if is_known {
@@ -36,10 +37,7 @@ pub(super) async fn notices(
     let Some(budget_usd) = of_agent.into_iter().chain(chosen).reduce(f64::min) else {
         return Ok(Vec::new());
     };
-    if prices::find(&services.db.pool_sqlx, run.workspace_id, model)
-        .await?
-        .is_some()
-    {
+    if prices::of(prices, model, rejoin_models::today()).is_some() {
         return Ok(Vec::new());
     }
     Ok(vec![Kind::Limit {

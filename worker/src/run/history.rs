@@ -14,13 +14,13 @@ use rejoin_models::tokens;
 use rejoin_runs::agents::AgentDefinition;
 use rejoin_runs::attachments;
 use rejoin_runs::client_tools::ClientTool;
-use rejoin_runs::compressions::{self, Compression};
+use rejoin_runs::compressions::Compression;
 use rejoin_runs::consoles::tools::READ_CONSOLE;
 use rejoin_runs::consoles::{self, attached};
 use rejoin_runs::contexts::{self, TurnContext};
 use rejoin_runs::runs::Run;
 use rejoin_runs::turn_records::{self, TurnRecords};
-use rejoin_runs::{messages, prompts, run_messages};
+use rejoin_runs::{prompts, run_messages};
 use rejoin_tools::registry::Patterns;
 use rejoin_types::owner::Owner;
 use serde_json::{Value, json};
@@ -56,6 +56,8 @@ pub struct InitialMessages {
     pub context: Option<TurnContext>,
     /// The tools that the run's client executes.
     pub client_tools: Vec<ClientTool>,
+    /// Whether steering messages have arrived already.
+    pub has_pending: bool,
 }
 
 /// The records of a run could not be read.
@@ -67,24 +69,31 @@ pub enum LoadError {
     Message(#[from] serde_json::Error),
 }
 
+/// Returns the records that a turn begins with.
+pub async fn records_of(services: &Services, run: &Run) -> Result<TurnRecords, sqlx::Error> {
+    // The new message counts as one of them.
+    let earlier = services.config.history_messages.max(1) - 1;
+    turn_records::of_run(&services.db.pool_sqlx, run.id, earlier).await
+}
+
 /// Returns the system prompt, the summary of older messages, the later messages, and the message to answer, once.
 /// Without a summary: the newest messages.
 pub async fn initial_messages(
     services: &Services,
     run: &Run,
     definition: Option<&AgentDefinition>,
+    records: &TurnRecords,
 ) -> Result<InitialMessages, sqlx::Error> {
     let (prompt, citations) = match definition {
         Some(definition) => (whole_prompt(services, run, definition).await?, Vec::new()),
         None if run.task_id.is_some() => (SELECT_PROMPT.to_owned(), Vec::new()),
         None => plain_prompt(services, run).await,
     };
-    let records = turn_records::of_run(&services.db.pool_sqlx, run.id).await?;
     let System {
         text,
         about,
         compressed,
-    } = with_context(services, run, prompt, &records).await?;
+    } = with_context(services, run, prompt, records).await?;
     let mut initial = InitialMessages {
         messages: vec![(
             "system",
@@ -93,37 +102,29 @@ pub async fn initial_messages(
         citations,
         context: None,
         client_tools: records.options.client_tools.clone(),
+        has_pending: records.has_pending,
     };
-    if let (Some(conversation_id), Some(message_id)) = (run.conversation_id, run.message_id) {
-        // The new message counts as one of them.
-        let mut earlier = services.config.history_messages.max(1) - 1;
-        if compressed.is_some() {
-            earlier = earlier.max(compressions::TAKEN_IN);
-        }
-        let after = compressed.map_or(0, |compressed| compressed.through_seq);
-        let earlier_messages = messages::history(&services.db.pool_sqlx, conversation_id, message_id, earlier).await?;
-        for message in earlier_messages.into_iter().filter(|message| message.seq > after) {
-            let (role, content) = match message.role.as_str() {
-                "assistant" => (
-                    "assistant",
-                    Message::Assistant {
-                        text: message.content,
-                        tool_calls: Vec::new(),
-                        reasoning: None,
-                    },
-                ),
-                role => {
-                    let mut text = attachments::with_items(&message.content, &message.metadata["attachedContext"]);
-                    if role == "system" {
-                        // Of the conversation's client, which is no more than its user.
-                        text = format!("{OF_APPLICATION}\n{text}");
-                    }
-                    let attachments = of_message(&message.metadata);
-                    ("user", Message::User { text, attachments })
+    for message in &records.history {
+        let (role, content) = match message.role.as_str() {
+            "assistant" => (
+                "assistant",
+                Message::Assistant {
+                    text: message.content.clone(),
+                    tool_calls: Vec::new(),
+                    reasoning: None,
+                },
+            ),
+            role => {
+                let mut text = attachments::with_items(&message.content, &message.metadata["attachedContext"]);
+                if role == "system" {
+                    // Of the conversation's client, which is no more than its user.
+                    text = format!("{OF_APPLICATION}\n{text}");
                 }
-            };
-            initial.messages.push((role, json!(content)));
-        }
+                let attachments = of_message(&message.metadata);
+                ("user", Message::User { text, attachments })
+            }
+        };
+        initial.messages.push((role, json!(content)));
     }
     let metadata = &records.metadata;
     let asked = Message::User {
@@ -198,7 +199,8 @@ async fn with_context<'a>(
 /// Returns the system prompt of an agent that takes over the run: the same as if the run had begun with it.
 pub async fn handoff_prompt(services: &Services, run: &Run, taker: &AgentDefinition) -> Result<String, sqlx::Error> {
     let prompt = whole_prompt(services, run, taker).await?;
-    let records = turn_records::of_run(&services.db.pool_sqlx, run.id).await?;
+    // Its messages go on.
+    let records = turn_records::of_run(&services.db.pool_sqlx, run.id, 0).await?;
     Ok(with_context(services, run, prompt, &records).await?.text)
 }
 

@@ -66,7 +66,8 @@ async fn without_a_callback_the_executor_emits_nothing() {
     let definition = agents::find_by_name(&app.db.pool, app.db.workspace_id, "batch")
         .await
         .unwrap();
-    let opening = rejoin_worker::run::history::initial_messages(&services, &run, definition.as_ref())
+    let records = rejoin_worker::run::history::records_of(&services, &run).await.unwrap();
+    let opening = rejoin_worker::run::history::initial_messages(&services, &run, definition.as_ref(), &records)
         .await
         .unwrap();
     for (role, content) in &opening.messages {

@@ -20,8 +20,9 @@ const STEPS: usize = 4;
 
 const TOOLS: [&str; 2] = ["list_entity_types", "schema_version"];
 
-/// Statements of a turn without an agent, of API and worker: 28, and a few begun by what depends on time. The target is 20.
-const PLAIN_MAX: i64 = 34;
+/// Statements of a turn without an agent, of API and worker: 23, of which about four are BEGIN and COMMIT of what depends on time; and a few
+/// more of those on a slow machine. The target is 20.
+const PLAIN_MAX: i64 = 28;
 /// Statements of one tool step. The target is 6.
 const TOOL_STEP_MAX: i64 = 3;
 
@@ -114,6 +115,7 @@ fn listed(statements: &[(i64, String)]) -> String {
 async fn a_plain_turn_keeps_to_its_budget_of_statements() {
     let (_server, app) = app().await;
     let plain = statements(&app, None, 0).await;
+    println!("{} statements:\n{}", total(&plain), listed(&plain));
     assert!(
         total(&plain) <= PLAIN_MAX,
         "{} statements:\n{}",
