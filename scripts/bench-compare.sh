@@ -26,9 +26,10 @@ if [ ! -e "$tree/.git" ]; then
     git worktree add --quiet --detach "$tree" "$revision"
 fi
 
-# build TREE BIN: dependencies are shared; the binaries are copied, since the other side's would take their place.
+# build TREE BIN: dependencies are shared, also with the chaos runs (the same choice of packages); the binaries are copied, since the other
+# side's would take their place.
 build() {
-    (cd "$1" && CARGO_TARGET_DIR=$target cargo build --locked --profile fast -p rejoin -p rejoin-bench)
+    (cd "$1" && CARGO_TARGET_DIR=$target cargo build --locked --profile fast --workspace --bin rejoin --bin bench)
     mkdir -p "$2"
     # Not in place: one that still runs can't be written to.
     cp --remove-destination "$target/fast/rejoin" "$target/fast/bench" "$2/"
