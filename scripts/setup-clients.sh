@@ -36,5 +36,6 @@ if [ -z "${NO_CLIENTS:-}" ]; then
     npm_client ag-ui
     npm_client openapi
     npm_client webhooks
+    npm_client durable-streams
     npm_client a2a-js
 fi

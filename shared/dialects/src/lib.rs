@@ -5,6 +5,7 @@
 //! - `a2a`        A2A
 //! - `ag_ui`      AG-UI
 //! - `ai_sdk`     the AI SDK's UI message stream
+//! - `durable_streams` Durable Streams, to read
 //! - `openai`     OpenAI's Responses and Chat Completions
 //! - `pieces`     a text that is written in pieces
 //! - `shown_text` the text of a step that a client without retraction has been shown
@@ -12,6 +13,7 @@
 pub mod a2a;
 pub mod ag_ui;
 pub mod ai_sdk;
+pub mod durable_streams;
 pub mod openai;
 mod pieces;
 pub mod shown_text;
@@ -24,5 +26,6 @@ pub fn routes() -> Routes {
         .merge(a2a::routes::routes())
         .merge(ag_ui::routes::routes())
         .merge(ai_sdk::routes::routes())
+        .merge(durable_streams::routes::routes())
         .merge(openai::routes::routes())
 }

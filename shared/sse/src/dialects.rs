@@ -16,6 +16,11 @@ pub trait Renderer: Send {
     /// Appends the frames of the event with this number; nothing if the dialect has no such event.
     fn render(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>);
 
+    /// The same for the event after which the response ends, because the run has ended.
+    fn render_last(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>) {
+        self.render(seq, event, out);
+    }
+
     /// Whether the event rendered last ends the response, though not the run: in some dialects a run that waits for its client ends the
     /// response, and the client's next request continues it.
     fn is_over(&self) -> bool {
@@ -49,8 +54,8 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Returns the event's frames. Empty: the dialect has no such event.
-    pub fn render(&mut self, frame: &Frame) -> Bytes {
+    /// Returns the event's frames. Empty: the dialect has no such event. `is_last`: the run ends with it.
+    pub fn render(&mut self, frame: &Frame, is_last: bool) -> Bytes {
         match self {
             Dialect::Native => frame.bytes.clone(),
             Dialect::AgentStream => agent_stream::render(frame),
@@ -59,8 +64,10 @@ impl Dialect {
                 silent_through,
             } => {
                 let mut out = Vec::new();
-                if let Some(event) = frame.json() {
-                    renderer.render(frame.seq, &event, &mut out);
+                match frame.json() {
+                    Some(event) if is_last => renderer.render_last(frame.seq, &event, &mut out),
+                    Some(event) => renderer.render(frame.seq, &event, &mut out),
+                    None => {}
                 }
                 if frame.seq <= *silent_through {
                     out.clear();

@@ -72,9 +72,14 @@ impl Frame {
         self.parsed()
     }
 
+    /// Returns the JSON text of the event.
+    pub fn data(&self) -> &[u8] {
+        let at = self.bytes.windows(DATA.len()).position(|bytes| bytes == DATA);
+        at.map_or(&[][..], |at| &self.bytes[at + DATA.len()..]).trim_ascii_end()
+    }
+
     fn parsed<T: DeserializeOwned>(&self) -> Option<T> {
-        let at = self.bytes.windows(DATA.len()).position(|bytes| bytes == DATA)?;
-        serde_json::from_slice(&self.bytes[at + DATA.len()..]).ok()
+        serde_json::from_slice(self.data()).ok()
     }
 }
 

@@ -346,7 +346,8 @@ impl Chunk {
         if self.events > 0 && self.first.len().max(self.joined.len()) >= self.max_bytes {
             return false;
         }
-        let rendered = dialect.render(frame);
+        let is_last = filter.ends_with(frame);
+        let rendered = dialect.render(frame, is_last);
         *cursor = frame.seq;
         match self.events {
             0 => self.first = rendered,
@@ -354,7 +355,7 @@ impl Chunk {
             _ => self.joined.extend_from_slice(&rendered),
         }
         self.events += 1;
-        *ended = filter.ends_with(frame) || dialect.ends_with(frame.seq);
+        *ended = is_last || dialect.ends_with(frame.seq);
         !*ended
     }
 

@@ -1,5 +1,11 @@
 //! Where a reader begins, and responses without a stream: 204 at the end of a finished run, 400 for an invalid cursor,
 //! 410 for one that retention has overtaken.
+//!
+//! - `pages`  what a log has after a position, without a stream
+
+mod pages;
+
+pub use pages::{EventPage, fold_so_far, open_from, page, wait};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +29,13 @@ use rejoin_types::owner::Owner;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
-use tracing::warn;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::delivery::Handover;
 use super::dialects::{Dialect, Renderer};
 use super::fan_out::Hub;
-use super::frame::{self, Frame};
+use super::frame;
 use super::reader::{Filter, Reader};
 use super::streams::Permit;
 
@@ -291,41 +296,6 @@ pub async fn whole_run(
         }
     }
     Ok((!all.is_empty()).then_some(all))
-}
-
-/// Renders a run's events so far, without waiting for more.
-pub async fn fold_so_far(
-    state: &StreamState,
-    owner: Owner,
-    run_id: Uuid,
-    renderer: &mut (dyn Renderer + '_),
-) -> Result<Vec<u8>, Problem> {
-    let (target, ends) = find(state, owner, StreamSource::Run(run_id)).await?;
-    let mut cursor = target.first_seq();
-    if cursor < ends.oldest_seq - 1 {
-        return Err(cursor_gone(cursor, &target, ends));
-    }
-    let (filter, mut out) = (target.filter(), Vec::new());
-    while cursor < ends.last_seq {
-        let page = timeout(QUERY_LIMIT, state.hub.source.page(target.log_id(), cursor)).await;
-        let page = page.map_err(|_| Problem::database_away())?.map_err(|error| {
-            warn!(%error, "reading a run's events failed");
-            Problem::database_away()
-        })?;
-        let Some(last) = page.last() else {
-            return Err(cursor_gone(cursor, &target, ends));
-        };
-        cursor = last.seq;
-        for frame in page.iter().map(Frame::of).filter(|frame| filter.shows(frame)) {
-            if let Some(event) = frame.json() {
-                renderer.render(frame.seq, &event, &mut out);
-            }
-            if filter.ends_with(&frame) {
-                return Ok(out);
-            }
-        }
-    }
-    Ok(out)
 }
 
 /// Streams a run in another program's dialect: what follows `after`, or all of it.

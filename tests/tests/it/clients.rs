@@ -6,6 +6,7 @@ mod ag_ui;
 mod ag_ui_failures;
 mod ag_ui_logs;
 mod ai_sdk;
+mod durable_streams;
 mod openai;
 mod openapi;
 mod random_logs;

@@ -1,8 +1,12 @@
 //! The descriptions of the tags by which the OpenAPI document groups operations.
 
 /// Each tag with its description. A new tag needs an entry: `scripts/openapi-lint.sh` reports one without.
-const TAGS: [(&str, &str); 45] = [
+const TAGS: [(&str, &str); 46] = [
     ("AI SDK", "`useChat` of the AI SDK."),
+    (
+        "Durable Streams",
+        "Events of conversations and runs, for clients of Durable Streams.",
+    ),
     ("a2a", "Tasks for clients of A2A."),
     ("ag-ui", "Runs and threads for clients of AG-UI."),
     (

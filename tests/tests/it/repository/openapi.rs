@@ -239,9 +239,15 @@ async fn no_documented_route_opens_without_a_key() {
                 "{method} {path}"
             );
             let (status, problem) = answer(response).await;
+            // A response to HEAD has no body.
+            let code = if method == "HEAD" {
+                Value::Null
+            } else {
+                json!("unauthorized")
+            };
             assert_eq!(
                 (status, &problem["code"]),
-                (StatusCode::UNAUTHORIZED, &json!("unauthorized")),
+                (StatusCode::UNAUTHORIZED, &code),
                 "{method} {path}"
             );
         }
