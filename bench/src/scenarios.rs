@@ -4,6 +4,7 @@ mod agents;
 mod append;
 mod bloat;
 mod compaction;
+mod dialects;
 mod fanout;
 mod graph;
 mod idle;
@@ -29,6 +30,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(compaction::Compaction),
         Box::new(stream::Stream),
         Box::new(fanout::Fanout),
+        Box::new(dialects::Dialects),
         Box::new(resume::Resume::default()),
         Box::new(queue::Queue),
         Box::new(ttft::Ttft),

@@ -36,7 +36,7 @@ fn client_folder() -> Option<PathBuf> {
 }
 
 /// Runs a call of the client, which succeeds. None: there is no client.
-async fn result(app: &TestApp, path: &str, task: Value) -> Option<Value> {
+pub(super) async fn result(app: &TestApp, path: &str, task: Value) -> Option<Value> {
     runs(app.url(), app.db.api_key.clone(), path, task).await
 }
 
@@ -62,7 +62,7 @@ async fn runs(url: String, key: String, path: &str, mut task: Value) -> Option<V
     Some(said["result"].clone())
 }
 
-fn follow(live: &str, offset: &Value) -> Value {
+pub(super) fn follow(live: &str, offset: &Value) -> Value {
     let live = match live {
         "auto" => json!(true),
         named => json!(named),
@@ -95,7 +95,7 @@ async fn native(app: &TestApp, path: &str) -> Vec<Value> {
         .collect()
 }
 
-fn text_of(items: &Value) -> String {
+pub(super) fn text_of(items: &Value) -> String {
     let items = items.as_array().expect("items").iter();
     items.filter_map(|item| item["token"].as_str()).collect()
 }
@@ -338,4 +338,26 @@ async fn what_cannot_be_read_is_refused() {
     )
     .await;
     assert_eq!(status, StatusCode::OK, "{body}");
+}
+
+#[tokio::test]
+async fn the_recipe_of_the_page_works() {
+    let Some(folder) = client_folder() else { return };
+    let app = TestApp::start().await;
+    let (_, run) = answered(&app, None).await;
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/durable-streams.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let recipe = page.split("```js\n").nth(1).and_then(|rest| rest.split("```").next());
+    let (url, key) = (json!(app.url()), json!(app.db.api_key));
+    // Packages are found from the script's folder.
+    let script = folder.join(format!("recipe-{}.mjs", std::process::id()));
+    let source = format!(
+        "const url = {url}, key = {key}, run = {:?};\n{}",
+        run,
+        recipe.expect("a recipe")
+    );
+    std::fs::write(&script, source).expect("the script is written");
+    let output = Command::new("node").arg(&script).output().await.expect("node starts");
+    std::fs::remove_file(&script).expect("the script is removed");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), words(), "{output:?}");
 }
