@@ -74,6 +74,8 @@ pub struct Injection {
     pub worker: Option<Uuid>,
     /// The time from which its work had to continue elsewhere, if not the fault's beginning, in µs since 1970.
     pub at_us: Option<i64>,
+    /// How late this machine was by itself meanwhile, in µs, if that was measured.
+    pub machine_late_us: Option<i64>,
 }
 
 impl Injection {
@@ -198,14 +200,15 @@ pub async fn rage(world: &Arc<World>, faults: &[Arc<dyn Fault>], seed: u64, ever
 /// Injects one fault, recorded.
 pub async fn inject(world: &World, fault: &dyn Fault, dice: &mut StdRng) -> Result<()> {
     let from_us = now_us();
-    let told = fault.inject(world, dice).await?;
+    let injection = fault.inject(world, dice).await?;
     world.evidence.fault(&Injected {
         fault: fault.name().to_owned(),
         number: fault.number().to_owned(),
-        from_us: told.at_us.unwrap_or(from_us),
+        from_us: injection.at_us.unwrap_or(from_us),
         until_us: now_us(),
-        detail: told.detail,
-        worker: told.worker,
+        detail: injection.detail,
+        worker: injection.worker,
+        machine_late_us: injection.machine_late_us,
     });
     Ok(())
 }

@@ -211,7 +211,11 @@ impl World {
 
 /// A migrated server, and its standby.
 async fn servers(with_standby: bool) -> Result<Servers> {
-    let extra_settings: Vec<(String, String)> = vec![("max_connections".into(), "300".into())];
+    let extra_settings: Vec<(String, String)> = vec![
+        ("max_connections".into(), "300".into()),
+        // When an event became visible: its transaction may have begun long before.
+        ("track_commit_timestamp".into(), "on".into()),
+    ];
     let options = PostgresOptions {
         extra_settings: extra_settings.clone(),
         ..PostgresOptions::ephemeral()

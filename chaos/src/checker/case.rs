@@ -78,7 +78,10 @@ pub struct Event {
     pub kind: String,
     pub data: String,
     pub json: Value,
+    /// When its transaction began.
     pub created_us: i64,
+    /// When its transaction was committed: nothing is visible before. The same without `track_commit_timestamp`.
+    pub committed_us: i64,
 }
 
 #[derive(Debug, Clone, sqlx::FromRow)]
@@ -159,6 +162,21 @@ pub fn text_of(run: Uuid, events: &[&Event]) -> String {
 /// Log, number, run, type, data, time.
 type EventRow = (Uuid, i64, Option<Uuid>, String, String, DateTime<Utc>);
 
+/// Returns the time of each row's commit, where PostgreSQL knows it: log, first and last number, time.
+async fn commits(db: &PgPool) -> Result<Vec<(Uuid, i64, i64, DateTime<Utc>)>> {
+    let are_tracked: bool = sqlx::query_scalar("select current_setting('track_commit_timestamp')::bool")
+        .fetch_one(db)
+        .await?;
+    if !are_tracked {
+        return Ok(Vec::new());
+    }
+    let rows = sqlx::query_as(
+        "select log_id, coalesce(first_seq, seq), seq, pg_xact_commit_timestamp(xmin) from stream.events
+         where pg_xact_commit_timestamp(xmin) is not null",
+    );
+    Ok(rows.fetch_all(db).await?)
+}
+
 pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
     let runs: Vec<Run> = sqlx::query_as(
         "select r.id, r.project_id, r.conversation_id, r.user_id, r.parent_run_id, r.spawn_call_id, r.task_id, r.log_id, r.state, r.attempt, r.first_seq, r.done_seq, r.error,
@@ -182,7 +200,15 @@ pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
             json: serde_json::from_str(&data)?,
             data,
             created_us: created_at.timestamp_micros(),
+            committed_us: created_at.timestamp_micros(),
         });
+    }
+    for (log_id, first_seq, last_seq, committed_at) in commits(db).await? {
+        let events = logs.entry(log_id).or_default();
+        let from = events.partition_point(|event| event.seq < first_seq);
+        for event in events[from..].iter_mut().take_while(|event| event.seq <= last_seq) {
+            event.committed_us = committed_at.timestamp_micros();
+        }
     }
     let oldest: Vec<(Uuid, i64)> = sqlx::query_as("select log_id, oldest_seq from stream.logs")
         .fetch_all(db)

@@ -30,6 +30,7 @@ async fn kill(world: &World, member: &Member, away: Duration) -> Result<Injectio
         detail: format!("{} ({})", member.name, held.pid),
         worker: held.worker,
         at_us: Some(at_us),
+        ..Injection::default()
     })
 }
 
