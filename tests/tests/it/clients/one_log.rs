@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rejoin_runs::agents;
 use rejoin_tests::a2a_clients::{self, A2aClient};
 use rejoin_tests::app::TestApp;
 use rejoin_tests::chat_page::{self, ChatPage};
@@ -31,7 +32,11 @@ async fn all_clients_read_the_same_text_at_once() {
         return;
     }
     let app = TestApp::start().await;
-    let agent = app.agent("writer", &[]).await;
+    let agent = app
+        .agent_with("writer", &[], |content| {
+            agents::EXTERNAL.clone_into(&mut content.visibility);
+        })
+        .await;
     let text: String = (0..40).map(|n| format!("word{n} ")).collect();
     let gate = Arc::new(Notify::new());
     app.model.script([Reply::text(&text).words_every(5).gate(gate.clone())]);

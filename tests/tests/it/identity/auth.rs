@@ -125,6 +125,11 @@ async fn every_operation_refuses_a_key_that_lacks_only_its_scope() {
                 request = request.json(&json!({}));
             }
             let (status, body) = answer(request.send().await.unwrap()).await;
+            if method == Method::HEAD {
+                // Without a body.
+                assert_eq!(status, StatusCode::FORBIDDEN, "HEAD {path}");
+                continue;
+            }
             assert_eq!(
                 (status, code_of(&body), detail_of(&body)),
                 (
