@@ -32,12 +32,20 @@ pub fn parse(text: &str) -> Option<Start> {
 
 /// Returns the cursor of a live read: the number of the interval; greater than the one that the client has, so that no cache sends it the same
 /// response again and again.
-pub fn cursor(now: DateTime<Utc>, of_client: Option<&str>) -> String {
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a key of caches: small differences between servers do not matter"
+)]
+pub fn cursor(of_client: Option<&str>) -> String {
+    cursor_at(Utc::now(), of_client)
+}
+
+fn cursor_at(now: DateTime<Utc>, of_client: Option<&str>) -> String {
     let current = (now.timestamp() - EPOCH_S).div_euclid(INTERVAL_S);
     let has: Option<i64> = of_client.and_then(|cursor| cursor.parse().ok());
     let next = match has {
         Some(has) if has >= current => {
-            let jitter = i64::try_from(Uuid::new_v4().as_u128() % JITTER).unwrap_or_default();
+            let jitter = i64::try_from(Uuid::now_v7().as_u128() % JITTER).unwrap_or_default();
             has.saturating_add(1 + jitter)
         }
         Some(_) | None => current,
@@ -79,13 +87,13 @@ mod tests {
     #[test]
     fn a_cursor_never_goes_back_nor_stays() {
         let now = DateTime::from_timestamp(EPOCH_S + 1_005, 0).expect("a time");
-        assert_eq!(cursor(now, None), "50");
-        assert_eq!(cursor(now, Some("7")), "50");
-        assert_eq!(cursor(now, Some("not a number")), "50");
+        assert_eq!(cursor_at(now, None), "50");
+        assert_eq!(cursor_at(now, Some("7")), "50");
+        assert_eq!(cursor_at(now, Some("not a number")), "50");
         for has in [50, 51, 1_000] {
-            let next: i64 = cursor(now, Some(&has.to_string())).parse().expect("a number");
+            let next: i64 = cursor_at(now, Some(&has.to_string())).parse().expect("a number");
             assert!((has + 1..=has + 180).contains(&next), "{has}: {next}");
         }
-        assert_eq!(cursor(now, Some(&i64::MAX.to_string())), i64::MAX.to_string());
+        assert_eq!(cursor_at(now, Some(&i64::MAX.to_string())), i64::MAX.to_string());
     }
 }

@@ -1,6 +1,5 @@
 //! Server-sent events of the protocol: each event of the log is a `data` event, followed by a `control` event with the next offset.
 
-use chrono::Utc;
 use rejoin_sse::dialects::Renderer;
 use serde_json::{Value, json};
 
@@ -31,7 +30,7 @@ impl DataAndControl {
     fn control(&self, seq: i64, out: &mut Vec<u8>) {
         let mut control = json!({
             "streamNextOffset": offset::of(seq),
-            "streamCursor": offset::cursor(Utc::now(), self.cursor.as_deref()),
+            "streamCursor": offset::cursor(self.cursor.as_deref()),
         });
         if self.is_up_to_date {
             control["upToDate"] = json!(true);

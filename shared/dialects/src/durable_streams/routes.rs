@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use chrono::Utc;
 use rejoin_chat::{ChatState, Routes};
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read};
@@ -214,9 +213,10 @@ fn catch_up(page: &EventPage, from: Start, headers: &HeaderMap) -> Response {
         if page.is_closed { ":c" } else { "" }
     ));
     let has = headers.get_all(IF_NONE_MATCH).iter().any(|has| has == tag);
-    let mut response = match has && from != Start::Now {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => Response::new(Body::from(messages(page))),
+    let mut response = if has && from != Start::Now {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        Response::new(Body::from(messages(page)))
     };
     describe(response.headers_mut(), page);
     if from != Start::Now {
@@ -257,16 +257,17 @@ async fn long_poll(
         start::wait(&state.streams, permit, caller.owner(), source, page.next, LONG_POLL).await?;
         page = start::page(&state.streams, caller.owner(), source, Start::After(page.next)).await?;
     }
-    let mut response = match page.events.is_empty() {
-        true => StatusCode::NO_CONTENT.into_response(),
-        false => Response::new(Body::from(messages(&page))),
+    let mut response = if page.events.is_empty() {
+        StatusCode::NO_CONTENT.into_response()
+    } else {
+        Response::new(Body::from(messages(&page)))
     };
     describe(response.headers_mut(), &page);
     if page.events.is_empty() {
         response.headers_mut().remove(CONTENT_TYPE);
     }
     if !page.is_closed {
-        let cursor = offset::cursor(Utc::now(), params.cursor.as_deref());
+        let cursor = offset::cursor(params.cursor.as_deref());
         response.headers_mut().insert(CURSOR, value(cursor));
     }
     Ok(response)

@@ -115,7 +115,6 @@ fn listed(statements: &[(i64, String)]) -> String {
 async fn a_plain_turn_keeps_to_its_budget_of_statements() {
     let (_server, app) = app().await;
     let plain = statements(&app, None, 0).await;
-    println!("{} statements:\n{}", total(&plain), listed(&plain));
     assert!(
         total(&plain) <= PLAIN_MAX,
         "{} statements:\n{}",

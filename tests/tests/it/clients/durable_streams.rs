@@ -72,7 +72,7 @@ pub(super) fn follow(live: &str, offset: &Value) -> Value {
 
 /// A message with the run that answers it, when both have ended.
 async fn answered(app: &TestApp, conversation: Option<&str>) -> (String, String) {
-    app.model.script([Reply::text(&words())]);
+    app.model.script([Reply::text(words())]);
     let posted = app
         .client()
         .post_message(json!({ "message": "write", "conversationId": conversation }))
@@ -156,7 +156,7 @@ async fn a_reader_follows_over_a_killed_worker() {
             ..AppOptions::default()
         })
         .await;
-        app.model.script([Reply::hang_after(20), Reply::text(&words())]);
+        app.model.script([Reply::hang_after(20), Reply::text(words())]);
         let posted = app.client().post_message(json!({ "message": "write" })).await;
         let run = posted["runId"].as_str().expect("an id").to_owned();
         let path = format!("/api/durable-streams/runs/{run}");
