@@ -38,10 +38,20 @@ export PYTHONPYCACHEPREFIX=$tools/pycache RUFF_CACHE_DIR=$tools/ruff MYPY_CACHE_
 rm -rf "$tools/dist"
 quietly wheel "$bin/hatchling" build -t wheel -d "$tools/dist"
 quietly install "$bin/pip" install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall "$tools"/dist/*.whl
-quietly format "$bin/ruff" format --check .
-quietly lint "$bin/ruff" check .
-quietly mypy "$bin/mypy"
 pyright=$("$bin/python" -c 'import pathlib, pyright; print(pathlib.Path(pyright.__file__).with_name("dist") / "index.js")')
-quietly pyright node "$pyright" --pythonpath "$bin/python" --project .
+
+checks() {
+    quietly format "$bin/ruff" format --check .
+    quietly lint "$bin/ruff" check .
+    quietly mypy "$bin/mypy"
+    quietly pyright node "$pyright" --pythonpath "$bin/python" --project .
+}
+
+# Side by side: the tests mostly wait for the server.
+checks &
+checks=$!
+trap 'kill "$checks" 2>/dev/null || true' EXIT
 quietly pytest "$bin/pytest" -o cache_dir="$tools/pytest" "$@"
+wait "$checks"
+trap - EXIT
 say "sdk/python: ruff, mypy and pyright are clean; $(tail -n 1 "$tools/pytest.log")"
