@@ -17,7 +17,7 @@ if [ -z "${REJOIN_TEST_BIN:-}" ] && [ -x "${CARGO_TARGET_DIR:-target}/debug/rejo
     export REJOIN_TEST_BIN
 fi
 if [ -n "${REJOIN_TEST_BIN:-}" ]; then
-    # The tests bring their own PostgreSQL, whatever DATABASE_URL says.
+    # The tests bring their own PostgreSQL, whatever DATABASE_URL is set to.
     unset DATABASE_URL
     setup_postgres
 fi

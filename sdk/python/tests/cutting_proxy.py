@@ -63,7 +63,9 @@ class CuttingProxy:
                     near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     break
                 near.sendall(data)
-                left[0] = None if allowed is None else allowed - len(data)
+                # Otherwise the next request may already have set it.
+                if allowed is not None:
+                    left[0] = allowed - len(data)
             with contextlib.suppress(OSError):
                 near.shutdown(socket.SHUT_RD)
             pump.join()

@@ -85,6 +85,10 @@ def test_an_iteration_that_is_left_continues_where_it_was() -> None:
                 seen.append(event)
                 break
             seen.append(event)
+        # Another process continues at the cursor, and this one where it was.
+        cursor = follower.cursor
+        assert cursor == max(numbers(seen), default=0)
+        assert numbers([*seen, *api.client().follow_run("r", after=cursor)]) == NUMBERS
         assert numbers([*seen, *follower]) == NUMBERS
         assert list(follower) == []
 
@@ -239,7 +243,7 @@ def test_pauses_grow_to_a_limit_and_respect_the_server() -> None:
     # What is understood is a sign of health, and the stream has asked for pauses of at least two seconds.
     reader.receive(b"retry: 2000\n\n" + frame(*SMALL[0]))
     assert [reader.lost(None, 1) for _ in range(5)] == [2, 2, 2, 2, 4]
-    # After a run's end there is no pause: the next response says that it is over.
+    # After a run's end there is no pause: the next response is 204.
     reader.request()
     reader.receive(frame(*SMALL[-1]))
     assert reader.lost(None, 1) == 0

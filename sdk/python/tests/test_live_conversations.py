@@ -23,7 +23,7 @@ from logs import REPOSITORY
 from rejoin import AuthenticationError, Client, FileRefusedError, Message, NotFoundError, WebhookVerificationError, webhooks
 from scripted_model import Reply, ScriptedModel
 
-NOBODY = "0192f0c1-0000-7000-8000-000000000000"
+UNKNOWN = "0192f0c1-0000-7000-8000-000000000000"
 DELIVERY_LIMIT_S = 60
 
 
@@ -100,14 +100,14 @@ def test_lists_of_what_there_is(client: Client, server: LiveServer) -> None:
     assert name in [agent.name for agent in client.agents()]
     assert client.models(can=["tools", "images"])
     with pytest.raises(NotFoundError, match=name):
-        client.send("Hello.", agent="nobody")
+        client.send("Hello.", agent="unknown")
 
 
 def test_refusals_are_errors(client: Client, server: LiveServer) -> None:
     for call in (client.run, client.cancel, client.question, client.conversation, client.download, client.snapshot):
         with pytest.raises(NotFoundError):
-            call(NOBODY)
-    for reader in (client.follow(NOBODY), client.follow_run(NOBODY)):
+            call(UNKNOWN)
+    for reader in (client.follow(UNKNOWN), client.follow_run(UNKNOWN)):
         with pytest.raises(NotFoundError) as caught:
             list(reader)
         assert caught.value.code in ("conversation_not_found", "run_not_found")

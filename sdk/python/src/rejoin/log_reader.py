@@ -1,4 +1,4 @@
-"""Follows one log, without I/O: says what to request next, takes the bytes in, and keeps the transcript. Followers connect it to a network.
+"""Follows one log, without I/O: decides what to request next, takes bytes in, and keeps the transcript. Followers connect it to a network.
 
 Invariants: every event is returned once, in order; a connection that closes before the end of the log is replaced by one that continues at
 the cursor; a cursor that the server can't serve (retention has passed it, or the database was restored) is replaced by a snapshot.
@@ -60,7 +60,9 @@ class LogReader:
         self._one_turn = one_turn
         self._limits = limits
         self._clock = clock
+        # The last event that was received, and the last one that was returned.
         self._cursor = after if isinstance(after, int) else None
+        self._returned = self._cursor
         self._start: dict[str, str] = {} if isinstance(after, int) else {"after": "now"} if after == "now" else {"from": "snapshot"}
         self._parser = SseParser(limits.line_max_bytes)
         self._received: deque[Event] = deque()
@@ -76,8 +78,8 @@ class LogReader:
 
     @property
     def cursor(self) -> int | None:
-        """The number of the last event that was received. None: none was yet, and the log is read from a snapshot or from now on."""
-        return self._cursor
+        """The number of the last event that was returned. None: none was yet, and the log is read from a snapshot or from now on."""
+        return self._returned
 
     def begin(self, timeout_s: float | None = None) -> None:
         """Reading begins, or continues after a pause of the program. It must end within `timeout_s`; None: no limit."""
@@ -86,7 +88,14 @@ class LogReader:
 
     def next_event(self) -> Event | None:
         """Returns the next event that was received. None: there is none at the moment."""
-        return self._received.popleft() if self._received else None
+        if not self._received:
+            return None
+        event = self._received.popleft()
+        if event.seq is not None:
+            self._returned = event.seq
+        elif isinstance(event, CaughtUpEvent) and self._returned is None:
+            self._returned = event.through
+        return event
 
     def request(self) -> Call[None]:
         """Returns the request for the next connection."""
@@ -207,7 +216,7 @@ class LogReader:
         self._bad_frames = 0
         if not isinstance(event, SnapshotEvent):
             self._rejoins = 0
-        # The run may be over: the next response says so.
+        # The run may be over: then the next response is 204.
         self._at_once = self._run_id is not None and _ended(event) == self._run_id
         self.over = self._at_once and self._one_turn
         return True

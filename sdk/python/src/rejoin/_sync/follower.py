@@ -19,7 +19,8 @@ class Follower:
     """The events of a log, each once and in order, through lost connections, restarted servers and killed workers.
 
     Iterate it: `for event in follower`. The connection is opened by the iteration and closed with it. A later iteration continues
-    where the previous one was left; only one at a time is possible. `transcript` is the state after the events that were received.
+    where the previous one was left; only one at a time is possible. `transcript` is the state after the events that were received, which
+    may be a few more than those that were returned.
     """
 
     def __init__(self, http: Http, reader: LogReader) -> None:
@@ -34,7 +35,7 @@ class Follower:
 
     @property
     def cursor(self) -> int | None:
-        """The number of the last event that was received. Store it, and pass it as `after` to continue in another process."""
+        """The number of the last event that was returned. Store it, and pass it as `after` to continue in another process."""
         return self._reader.cursor
 
     def __iter__(self) -> Iterator[Event]:
