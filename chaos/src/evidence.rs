@@ -116,9 +116,6 @@ pub struct Injected {
     pub detail: String,
     /// The worker that died or stopped, if any.
     pub worker: Option<Uuid>,
-    /// The longest that this machine took meanwhile for a pause and a trivial statement, beyond the pause. None: not measured.
-    #[serde(default)]
-    pub machine_late_us: Option<i64>,
 }
 
 /// Further observations of the runner.

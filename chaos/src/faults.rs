@@ -74,8 +74,6 @@ pub struct Injection {
     pub worker: Option<Uuid>,
     /// The time from which its work had to continue elsewhere, if not the fault's beginning, in µs since 1970.
     pub at_us: Option<i64>,
-    /// How late this machine was by itself meanwhile, in µs, if that was measured.
-    pub machine_late_us: Option<i64>,
 }
 
 impl Injection {
@@ -208,7 +206,6 @@ pub async fn inject(world: &World, fault: &dyn Fault, dice: &mut StdRng) -> Resu
         until_us: now_us(),
         detail: injection.detail,
         worker: injection.worker,
-        machine_late_us: injection.machine_late_us,
     });
     Ok(())
 }

@@ -8,8 +8,6 @@ use crate::faults::LOSE_WAKEUPS;
 const WITHIN_US: i64 = 1_000_000;
 /// Tolerance for a machine under load.
 const SLACK_US: i64 = 1_500_000;
-/// The number of steps to a reader of which each may be as late as the machine was by itself: the poll, its query, the reader.
-const STEPS: i64 = 3;
 
 pub(super) fn check(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -24,8 +22,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
         if !alone {
             continue;
         }
-        let slack_us = SLACK_US.max(STEPS * window.machine_late_us.unwrap_or_default());
-        let until_us = window.until_us - WITHIN_US - slack_us;
+        let until_us = window.until_us - WITHIN_US - SLACK_US;
         for session in case
             .sessions
             .iter()
@@ -40,7 +37,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
                 }) else {
                     continue;
                 };
-                let due_us = event.committed_us.max(session.opened_us) + WITHIN_US + slack_us;
+                let due_us = event.committed_us.max(session.opened_us) + WITHIN_US + SLACK_US;
                 let counts =
                     event.committed_us > window.from_us && event.committed_us < until_us && session.is_prompt();
                 if counts && heard.at_us > due_us {

@@ -42,7 +42,6 @@ impl Fault for HourOff {
             detail: format!("{} by {off}", member.name),
             worker: held.worker,
             at_us: Some(at_us),
-            ..Injection::default()
         })
     }
 }

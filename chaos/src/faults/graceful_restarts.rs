@@ -21,7 +21,6 @@ async fn replace(world: &World, member: &Member) -> Result<Injection> {
         detail: format!("{} ({}) left after {} ms", member.name, held.pid, took.as_millis()),
         worker: held.worker,
         at_us: Some(at_us),
-        ..Injection::default()
     })
 }
 

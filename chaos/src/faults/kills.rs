@@ -30,7 +30,6 @@ async fn kill(world: &World, member: &Member, away: Duration) -> Result<Injectio
         detail: format!("{} ({})", member.name, held.pid),
         worker: held.worker,
         at_us: Some(at_us),
-        ..Injection::default()
     })
 }
 

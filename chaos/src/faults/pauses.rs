@@ -32,7 +32,6 @@ impl Fault for Zombie {
             detail: format!("{} ({})", member.name, held.pid),
             worker: held.worker,
             at_us: None,
-            ..Injection::default()
         })
     }
 }

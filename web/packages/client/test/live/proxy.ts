@@ -39,7 +39,7 @@ export class FaultyProxy {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Nothing passes any more, and neither side is notified. */
+  /** From now on nothing passes, and neither side is notified. */
   freeze(): void {
     this.#frozen = true;
     for (const socket of this.#sockets) socket.pause();
