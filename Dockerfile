@@ -22,7 +22,7 @@ COPY LICENSE ./
 COPY scripts/setup-web.sh scripts/
 COPY web web
 # The types of the API's answers come from its reviewed document.
-COPY tests/tests/it/repository/snapshots/it__repository__openapi__openapi.snap tests/tests/it/repository/snapshots/
+COPY tests/tests/operators/repository/snapshots/operators__repository__openapi__openapi.snap tests/tests/operators/repository/snapshots/
 RUN scripts/setup-web.sh && test -f web/dist/index.html
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry \

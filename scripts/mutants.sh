@@ -33,7 +33,7 @@ say "putting each behind a switch"
 say "building all of them at once"
 (
     cd "$out/tree"
-    cargo test --locked --no-run -p rejoin-tests -p rejoin-db -p rejoin-queue -p rejoin-event-log -p rejoin-identity -p rejoin-commands -p rejoin-data-sources -p rejoin-http -p rejoin-api --lib --test it
+    cargo test --locked --no-run -p rejoin-tests -p rejoin-db -p rejoin-queue -p rejoin-event-log -p rejoin-identity -p rejoin-commands -p rejoin-data-sources -p rejoin-http -p rejoin-api --lib --test "*"
     cargo build --locked -p rejoin -p rejoin-tests --bins
 )
 say "trying them"

@@ -48,7 +48,7 @@ find_node() {
 # Whether web/dist is of these sources.
 web_is_built() {
     [ -f web/dist/index.html ] &&
-        [ -z "$(find web tests/tests/it/repository/snapshots/it__repository__openapi__openapi.snap -newer web/dist/index.html -type f \( -path '*/node_modules/*' -prune -o -path '*/dist/*' -prune -o -print \) | head -n 1)" ]
+        [ -z "$(find web tests/tests/operators/repository/snapshots/operators__repository__openapi__openapi.snap -newer web/dist/index.html -type f \( -path '*/node_modules/*' -prune -o -path '*/dist/*' -prune -o -print \) | head -n 1)" ]
 }
 
 setup_web_modules() {

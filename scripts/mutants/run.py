@@ -38,8 +38,8 @@ PASSED = re.compile(r"^test (\S+) \.\.\. (ok|FAILED|ignored)")
 
 
 class Binary:
-    def __init__(self, name, path, folder):
-        self.name, self.path, self.folder = name, path, folder
+    def __init__(self, name, path, folder, integration):
+        self.name, self.path, self.folder, self.integration = name, path, folder, integration
 
     def run(self, arguments, environment, heard, timeout_s):
         """Runs it, and tells each test that ends to `heard` until that says to stop. Returns how it ended."""
@@ -80,14 +80,15 @@ def binaries(tree):
     command = ["cargo", "test", "--locked", "--no-run", "--message-format=json", "-p", "rejoin-tests"]
     for crate in ["db", "queue", "event-log", "identity", "commands", "data-sources", "http", "api"]:
         command += ["-p", f"rejoin-{crate}"]
-    command += ["--lib", "--test", "it"]
+    command += ["--lib", "--test", "*"]
     found = {}
     for line in subprocess.run(command, cwd=tree, check=True, capture_output=True, text=True).stdout.splitlines():
         message = json.loads(line)
         if message.get("executable") and message["profile"]["test"]:
             folder = pathlib.Path(message["manifest_path"]).parent
-            name = folder.name if message["target"]["kind"] != ["test"] else "it"
-            found[name] = Binary(name, message["executable"], folder)
+            integration = message["target"]["kind"] == ["test"]
+            name = message["target"]["name"] if integration else folder.name
+            found[name] = Binary(name, message["executable"], folder, integration)
     return found
 
 
@@ -102,14 +103,14 @@ def reached_by(binary, filters, log):
             nonlocal began
             if result == "FAILED":
                 log(f"{binary.name} {name} fails without a mutant: it is left out")
-            if binary.name == "it" and result == "ok":
+            if binary.integration and result == "ok":
                 now = time.monotonic()
                 tests[name] = {"seconds": round(now - began, 2), "reached": [n for n, byte in enumerate(seen[:]) if byte]}
                 seen[:] = bytes(MOST)
                 began = now
 
         ended = binary.run([*filters, "--test-threads=1"], {"REJOIN_MUTANTS_REACHED": file.name}, heard, 3600)
-        if binary.name != "it":
+        if not binary.integration:
             if ended:
                 raise SystemExit(f"the unit tests of {binary.name} fail without a mutant: {ended}")
             tests["all"] = {"seconds": round(time.monotonic() - began, 2), "reached": [n for n, byte in enumerate(seen[:]) if byte]}
@@ -144,8 +145,8 @@ class Trial:
         self.log("without a mutant: what each test reaches")
         filters = [f"{module}::" for module in self.chosen["modules"]]
         skipped = [part for name in self.chosen["skip"] for part in ("--skip", name)]
-        parts = [(self.binaries["it"], [*filters[n::PARALLEL], *skipped]) for n in range(PARALLEL)]
-        parts += [(binary, []) for name, binary in self.binaries.items() if name != "it"]
+        # A program without a test of a module runs none.
+        parts = [(binary, [*filters, *skipped] if binary.integration else []) for binary in self.binaries.values()]
         self.tests = {name: {} for name in self.binaries}
         with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
             for part, tests in zip(parts, pool.map(lambda part: reached_by(*part, self.log), parts)):
@@ -164,8 +165,16 @@ class Trial:
         first = [name for name in self.killers.get(place_of(mutant), []) if any(name in lot for lot in lots)][:KILLERS]
         return [first, *([name for name in lot if name not in first] for lot in lots)]
 
+    def integration_tests(self):
+        """All integration tests, by name: a module is in one program only."""
+        found = {}
+        for name, binary in self.binaries.items():
+            if binary.integration:
+                found |= self.tests[name]
+        return found
+
     def candidates(self, mutant):
-        of_it = self.tests["it"]
+        of_it = self.integration_tests()
         if "tests" in mutant:
             return [[name for name in of_it if name.startswith(tuple(mutant["tests"]))]]
         own = {other["id"] for other in self.mutants if other["file"] == mutant["file"]}
@@ -185,12 +194,18 @@ class Trial:
             environment["REJOIN_MUTANT_SQL"] = mutant["sql"]
         tried = 0
         # Unit tests of its module first: they take no time.
-        units = [name for name, tests in self.tests.items() if name != "it" and mutant["id"] in tests["all"]["reached"]]
+        units = [
+            name
+            for name, tests in self.tests.items()
+            if not self.binaries[name].integration and mutant["id"] in tests["all"]["reached"]
+        ]
         lots = [(name, [], self.tests[name]["all"]) for name in units]
         for names in self.tests_of(mutant):
-            if names:
-                seconds = sum(self.tests["it"][name]["seconds"] for name in names)
-                lots.append(("it", names, {"seconds": seconds / TEST_THREADS}))
+            for program, binary in self.binaries.items():
+                own = [name for name in names if name in self.tests[program]] if binary.integration else []
+                if own:
+                    seconds = sum(self.tests[program][name]["seconds"] for name in own)
+                    lots.append((program, own, {"seconds": seconds / TEST_THREADS}))
         if not lots:
             return {"state": "unreached"}
         for name, names, test in lots:
@@ -204,7 +219,7 @@ class Trial:
 
             told = self.binaries[name].run([*arguments, f"--test-threads={threads}"], environment, heard, timeout_s)
             if told:
-                if name == "it" and told in names:
+                if self.binaries[name].integration and told in names:
                     self.killed(mutant, told)
                 return {"state": "timeout" if told == "timeout" else "killed", "by": f"{name} {told}"}
         return {"state": "survived", "tried": tried}

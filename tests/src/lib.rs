@@ -16,10 +16,14 @@
 //! - `needs`         required programs: missing ones fail in CI, and skip tests elsewhere
 //! - `requirements`  the tables of requirements, and their checks
 //! - `fuzzing`       fuzz targets
+//! - `files`         files, and what the model received of them
+//! - `graph_api`     the graph over HTTP
+//! - `jobs`          jobs of the queue
+//! - `projects`      projects of the work graph
+//! - `replies`       replies that start agents and plans
 //! - `model_server`  a scripted model server with OpenAI's protocol
 //! - `openai_clients` OpenAI's own clients
 //! - `a2a_clients`   A2A's own clients
-//! - `providers`     a strict fake of model providers, in four protocols
 
 pub mod a2a_clients;
 pub mod app;
@@ -27,15 +31,19 @@ pub mod bigquery;
 pub mod chat_page;
 pub mod client;
 pub mod embedding_server;
+pub mod files;
 pub mod fuzzing;
 pub mod google;
+pub mod graph_api;
 pub mod issuer;
+pub mod jobs;
 pub mod mcp;
 pub mod model_server;
 pub mod needs;
 pub mod object_store;
 pub mod openai_clients;
-pub mod providers;
+pub mod projects;
+pub mod replies;
 pub mod requirements;
 pub mod sources;
 pub mod support;

@@ -1,6 +1,6 @@
 //! Reads the tables of requirements (`docs/reference/requirements/`) and checks what they name: the code exists, and every test exists, is run,
 //! and asserts something. And what tests say of themselves: above a test, `/// Requirements: E01, E03.` (`//` in JavaScript) lists the ids that it
-//! covers. The tests in `tests/tests/it/repository/requirements.rs` call it.
+//! covers. The tests in `tests/tests/operators/repository/requirements.rs` call it.
 //!
 //! - `tests` the tests of a file, in Rust or JavaScript, with the ids that they list and what they assert
 //!
@@ -165,7 +165,9 @@ impl Repository {
 
     /// Err: why a named test is invalid.
     pub fn check(&mut self, named: &str) -> Result<(), String> {
-        let (path, name) = place(named).ok_or_else(|| format!("this names no test: {named}"))?;
+        let (path, name) = self
+            .place(named)
+            .ok_or_else(|| format!("this names no test: {named}"))?;
         let file = self.root.join(&path);
         if !self.files.contains_key(&file) {
             let source =
@@ -182,24 +184,37 @@ impl Repository {
             TestFunction { .. } => Ok(()),
         }
     }
+
+    /// The file and the name of a test: `chat::turns::name`, `worker/src/run/limits.rs::name`, or `web/tests/chat.test.mjs: title`.
+    fn place(&self, named: &str) -> Option<(PathBuf, String)> {
+        if let Some((path, title)) = named.split_once(": ") {
+            return Some((path.into(), title.trim().to_owned()));
+        }
+        let (path, name) = named.rsplit_once("::")?;
+        let path = match path.split_once(".rs") {
+            // The rest are modules in the file.
+            Some((file, _)) => PathBuf::from(format!("{file}.rs")),
+            None => self.integration_test(&format!("{}.rs", path.replace("::", "/"))),
+        };
+        Some((path, name.to_owned()))
+    }
+
+    /// The path of a file of integration tests: the folder of one of their programs has it.
+    fn integration_test(&self, file: &str) -> PathBuf {
+        let programs = Path::new("tests/tests");
+        let entries = std::fs::read_dir(self.root.join(programs))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut paths = entries.map(|entry| programs.join(entry.file_name()).join(file));
+        paths
+            .find(|path| self.root.join(path).is_file())
+            .unwrap_or_else(|| programs.join(file))
+    }
 }
 
 fn is_decision(verdict: &str) -> bool {
     verdict.contains("decision")
-}
-
-/// The file and the name of a test: `chat::turns::name`, `worker/src/run/limits.rs::name`, or `web/tests/chat.test.mjs: title`.
-fn place(named: &str) -> Option<(PathBuf, String)> {
-    if let Some((path, title)) = named.split_once(": ") {
-        return Some((path.into(), title.trim().to_owned()));
-    }
-    let (path, name) = named.rsplit_once("::")?;
-    let path = match path.split_once(".rs") {
-        // The rest are modules in the file.
-        Some((file, _)) => PathBuf::from(format!("{file}.rs")),
-        None => Path::new("tests/tests/it").join(format!("{}.rs", path.replace("::", "/"))),
-    };
-    Some((path, name.to_owned()))
 }
 
 #[cfg(test)]
@@ -214,7 +229,7 @@ mod checks {
         let root = std::env::temp_dir().join(format!("rejoin-{name}-{}", uuid::Uuid::now_v7()));
         for (path, text) in [
             ("src/lib.rs", ""),
-            ("tests/tests/it/one.rs", test),
+            ("tests/tests/some/one.rs", test),
             (
                 "web/a.test.mjs",
                 "test('a click, and a word', () => {\n  assert.ok(true)\n})\n",

@@ -5,7 +5,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import openapiTS, { astToString } from 'openapi-typescript';
 
 const REVIEWED = new URL(
-  '../../tests/tests/it/repository/snapshots/it__repository__openapi__openapi.snap',
+  '../../tests/tests/operators/repository/snapshots/operators__repository__openapi__openapi.snap',
   import.meta.url,
 );
 const OF_CLIENT = new URL('../packages/client/src/schema.ts', import.meta.url);

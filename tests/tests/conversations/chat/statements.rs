@@ -1,0 +1,140 @@
+//! How many SQL statements a turn takes. A count is exact, unlike a duration, so it may be asserted.
+//!
+//! What depends on time rather than on the turn is left out: claims, wake-ups, the reader's tail, group commits, sweeps.
+
+use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
+use rejoin_tests::app::{AppOptions, TestApp};
+use rejoin_tests::client::kinds;
+use rejoin_tests::model_server::Reply;
+use serde_json::json;
+use uuid::Uuid;
+
+use rejoin_tests::support;
+
+/// Turns that are counted together: what happens less than once a turn is not the turn's.
+const TURNS: i64 = 12;
+/// Turns before that: connections, prepared statements, caches.
+const WARM_UP: i64 = 3;
+/// Tool steps of a turn with tools.
+const STEPS: usize = 4;
+
+const TOOLS: [&str; 2] = ["list_entity_types", "schema_version"];
+
+/// Statements of a turn without an agent, of API and worker: 23, of which about four are BEGIN and COMMIT of what depends on time; and a few
+/// more of those on a slow machine. The target is 20.
+const PLAIN_MAX: i64 = 28;
+/// Statements of one tool step. The target is 6.
+const TOOL_STEP_MAX: i64 = 3;
+
+/// Statements whose number depends on time.
+const TIMED: &[&str] = &[
+    "from queue.claim(",
+    "pg_notify",
+    "from unnest($1::int[], $2::uuid[], $3::bigint[]) c(i, log, after)",
+    "join stream.log_ends e on",
+    "with wanted as materialized",
+    "insert into stream.events (log_id, first_seq, seq",
+    "pg_stat_statements",
+    // Heartbeats, sweeps and schedules.
+    "pg_try_advisory_xact_lock",
+    "clock_timestamp()",
+    "insert into queue.workers",
+    "lease_until",
+    "queue.release(",
+    "cancel_requested_at is not null",
+    "kb.google_",
+    "kb.graph_embedding_marks",
+    "from kb.questions where status",
+    "from kb.schedules where next_at",
+    "from kb.task_dags",
+];
+
+async fn app() -> (PrivatePostgres, TestApp) {
+    let options = PostgresOptions {
+        extra_settings: vec![("shared_preload_libraries".into(), "pg_stat_statements".into())],
+        ..PostgresOptions::ephemeral()
+    };
+    let server = PrivatePostgres::start(options)
+        .await
+        .expect("a PostgreSQL with pg_stat_statements: Debian's package postgresql has it");
+    let db = support::on_server(&server).await;
+    sqlx::query("create extension pg_stat_statements")
+        .execute(&db.pool)
+        .await
+        .expect("the extension");
+    let app = TestApp::over(db, AppOptions::default()).await;
+    (server, app)
+}
+
+/// Takes turns, and returns the statements of each: how often a turn executes it, and its text.
+async fn statements(app: &TestApp, agent: Option<Uuid>, steps: usize) -> Vec<(i64, String)> {
+    let turns = async |count: i64| {
+        for _ in 0..count {
+            // In turns: the same call again and again would be refused.
+            let step = |nth: usize| Reply::tool(TOOLS[nth % TOOLS.len()], json!({}));
+            let answer = Reply::text("one two three four five");
+            app.model.script((0..steps).map(step).chain([answer]));
+            let frames = app.client().ask(agent, "hello").await;
+            assert_eq!(kinds(&frames).last().map(String::as_str), Some("done"));
+            app.wait_until_idle().await;
+        }
+    };
+    turns(WARM_UP).await;
+    sqlx::query("select pg_stat_statements_reset()")
+        .execute(&app.db.pool)
+        .await
+        .expect("a reset");
+    turns(TURNS).await;
+    let executed: Vec<(i64, String)> = sqlx::query_as(
+        "select calls / $1, query from pg_stat_statements where calls >= $1
+         and query not like '%kb.agent_runs where done_seq is null)%' order by calls desc",
+    )
+    .bind(TURNS)
+    .fetch_all(&app.db.pool)
+    .await
+    .expect("the statements");
+    executed
+        .into_iter()
+        .filter(|(_, query)| !TIMED.iter().any(|timed| query.contains(timed)))
+        .collect()
+}
+
+fn total(statements: &[(i64, String)]) -> i64 {
+    statements.iter().map(|(calls, _)| calls).sum()
+}
+
+fn listed(statements: &[(i64, String)]) -> String {
+    let line = |(calls, query): &(i64, String)| {
+        let words: Vec<&str> = query.split_whitespace().collect();
+        format!("{calls:3} {:.150}", words.join(" "))
+    };
+    statements.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn a_plain_turn_keeps_to_its_budget_of_statements() {
+    let (_server, app) = app().await;
+    let plain = statements(&app, None, 0).await;
+    assert!(
+        total(&plain) <= PLAIN_MAX,
+        "{} statements:\n{}",
+        total(&plain),
+        listed(&plain)
+    );
+}
+
+#[tokio::test]
+async fn a_tool_step_keeps_to_its_budget_of_statements() {
+    let (_server, app) = app().await;
+    let agent = app.agent("worker", &TOOLS).await;
+    let without = total(&statements(&app, Some(agent), 0).await);
+    let with = statements(&app, Some(agent), STEPS).await;
+    let of_tool = |query: &String| ["kb.graph_", "kb.template_"].iter().any(|table| query.contains(table));
+    let of_steps: Vec<_> = with.into_iter().filter(|(_, query)| !of_tool(query)).collect();
+    let step = (total(&of_steps) - without).div_euclid(i64::try_from(STEPS).expect("a small number"));
+    assert!(
+        step <= TOOL_STEP_MAX,
+        "{step} statements of a step:\n{}",
+        listed(&of_steps)
+    );
+}

@@ -1,0 +1,212 @@
+//! A worker's command whose answer is lost is repeated: it has no further effect, in whatever order the executions arrive.
+
+use rejoin_commands::{
+    AskedCall, Begun, Command, FencedError, FinishRun, Finished, PostMessage, RecordStep, StartRun, Started, ToolEnded,
+    ToolStarted,
+};
+use rejoin_event_log::log;
+use rejoin_event_log::stream::Seen;
+use rejoin_runs::runs;
+use rejoin_runs::tool_calls::CallStatus;
+use rejoin_types::events::{DoneStatus, Kind};
+use rejoin_types::ids;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use rejoin_tests::jobs::claim;
+use rejoin_tests::support::{self, TestDatabase};
+
+async fn execute<C: Command<Error = FencedError>>(db: &TestDatabase, command: &C) -> C::Output {
+    let executed = rejoin_commands::execute_patiently(&db.pool, command).await;
+    executed.expect("the lease is held")
+}
+
+/// What the log and the run's records hold.
+async fn records(db: &TestDatabase, log_id: Uuid, run_id: Uuid) -> (Vec<String>, Value) {
+    let events = log::read(&db.db.pool_pg, log_id, 0).await.expect("the log");
+    let rows = sqlx::query_scalar(
+        "select jsonb_build_object(
+             'run', (select to_jsonb(r) from kb.agent_runs r where id = $1),
+             'messages', (select jsonb_agg(m order by position) from kb.agent_run_messages m where run_id = $1),
+             'calls', (select jsonb_agg(c) from kb.agent_run_tool_calls c where run_id = $1),
+             'chat', (select jsonb_agg(m order by seq) from kb.chat_messages m where conversation_id = $2))",
+    )
+    .bind(run_id)
+    .bind(log_id)
+    .fetch_one(&db.pool)
+    .await
+    .expect("the records");
+    (events.iter().map(|event| event.kind.to_string()).collect(), rows)
+}
+
+#[tokio::test]
+async fn a_repeated_command_has_no_further_effect() {
+    let db = support::database().await;
+    let posted = rejoin_commands::execute(&db.pool, &PostMessage::new(db.owner(), "hello"))
+        .await
+        .expect("it is posted");
+    let job = claim(&db, 1).await.remove(0);
+    let queued = runs::get(&db.pool, posted.run_id)
+        .await
+        .expect("a read")
+        .expect("a run");
+    let kept = async || records(&db, posted.conversation_id, posted.run_id).await;
+
+    let start = StartRun {
+        run: &queued,
+        attempt: job.attempt,
+        model: "openai:scripted",
+        agent_name: None,
+        meta: Kind::Meta {
+            conversation_id: queued.conversation_id,
+            agent_definition_id: None,
+            agent_name: None,
+            model: "openai:scripted".to_owned(),
+            model_requested: None,
+            model_retired_on: None,
+            citations: Vec::new(),
+            attempt: job.attempt,
+        },
+        initial_messages: vec![("system", json!({"text": "s"})), ("user", json!({"text": "hello"}))],
+        context: None,
+        part: None,
+        notices: Vec::new(),
+        tells_routing: false,
+        reason: "",
+    };
+    let Begun { started, run, .. } = execute(&db, &start).await;
+    assert_eq!((started, run.safe_seq), (Started::Fresh, Some(2)));
+    let before = kept().await;
+    assert_eq!(execute(&db, &start).await.run.safe_seq, Some(2));
+    assert_eq!(kept().await, before, "StartRun");
+
+    let seen = Seen::through(2);
+    let call = ids::new();
+    let input = json!({});
+    let step = RecordStep {
+        run: &run,
+        attempt: job.attempt,
+        seen: &seen,
+        message_id: ids::new(),
+        step_number: 1,
+        injected: &[],
+        assistant: &json!({"text": ""}),
+        calls: &[AskedCall {
+            id: call,
+            call_id: "c1",
+            tool_name: "tool",
+            input: &input,
+        }],
+        usage: Kind::Limit {
+            limit: "test".to_owned(),
+            message: String::new(),
+        },
+        usage_json: &json!({}),
+        tokens: 10,
+        cost_usd: 0.5,
+        steering_messages: &[],
+        publish: true,
+    };
+    assert_eq!(execute(&db, &step).await.tree.tokens, 10);
+    let before = kept().await;
+    assert_eq!(execute(&db, &step).await.tree.tokens, 10);
+    assert_eq!(kept().await, before, "RecordStep");
+
+    let begins = ToolStarted {
+        run: &run,
+        attempt: job.attempt,
+        seen: &seen,
+        id: call,
+        call_id: "c1",
+        tool: "tool",
+        input: &input,
+        operation: None,
+        publish: true,
+    };
+    assert!(execute(&db, &begins).await.0);
+    let before = kept().await;
+    assert!(execute(&db, &begins).await.0);
+    assert_eq!(kept().await, before, "ToolStarted");
+
+    let ends = ToolEnded {
+        run: &run,
+        attempt: job.attempt,
+        seen: &seen,
+        step_number: 1,
+        id: call,
+        message_id: ids::new(),
+        call_id: "c1",
+        tool: "tool",
+        status: CallStatus::Completed,
+        output: Some(&json!(1)),
+        published: None,
+        error: None,
+        duration_ms: 1,
+        result_message: &json!({"text": "1"}),
+        announce: None,
+        operation: None,
+        events: Vec::new(),
+        context: None,
+        publish: true,
+    };
+    execute(&db, &ends).await;
+    let before = kept().await;
+    execute(&db, &ends).await;
+    assert_eq!(kept().await, before, "ToolEnded");
+    execute(&db, &begins).await;
+    assert_eq!(kept().await, before, "a start that arrives after the end");
+
+    let finish = FinishRun {
+        run: &run,
+        attempt: job.attempt,
+        seen: &seen,
+        message_id: ids::new(),
+        status: DoneStatus::Completed,
+        text: "answer",
+        citations: &[],
+        error: None,
+        usage: &json!({}),
+        output: None,
+    };
+    assert!(matches!(execute(&db, &finish).await, Finished::Ended(_)));
+    let before = kept().await;
+    assert_eq!(
+        before.0,
+        ["message", "meta", "limit", "mcp_tool", "mcp_tool", "message", "done"]
+    );
+    assert!(matches!(execute(&db, &finish).await, Finished::Ended(_)));
+    assert_eq!(kept().await, before, "FinishRun");
+
+    let late = rejoin_commands::execute_patiently(&db.pool, &step).await;
+    assert!(matches!(late, Err(FencedError::LeaseLost)));
+    assert_eq!(kept().await, before, "a step that arrives after the end");
+}
+
+#[tokio::test]
+async fn a_command_writes_nothing_to_a_log_that_lost_its_end() {
+    let db = support::database().await;
+    let posted = rejoin_commands::execute(&db.pool, &PostMessage::new(db.owner(), "hello"))
+        .await
+        .expect("it is posted");
+    let job = claim(&db, 1).await.remove(0);
+    let run = runs::get(&db.pool, posted.run_id)
+        .await
+        .expect("a read")
+        .expect("a run");
+    let before = records(&db, posted.conversation_id, posted.run_id).await;
+    let finish = FinishRun {
+        run: &run,
+        attempt: job.attempt,
+        seen: &Seen::through(2),
+        message_id: ids::new(),
+        status: DoneStatus::Completed,
+        text: "answer",
+        citations: &[],
+        error: None,
+        usage: &json!({}),
+        output: None,
+    };
+    let lost = rejoin_commands::execute_patiently(&db.pool, &finish).await;
+    assert!(matches!(lost, Err(FencedError::LeaseLost)));
+    assert_eq!(records(&db, posted.conversation_id, posted.run_id).await, before);
+}

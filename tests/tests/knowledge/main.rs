@@ -1,0 +1,6 @@
+//! Integration tests of the knowledge graph, the work graph and calendars.
+//! Each folder is a subject, each file a part of it, each test a sentence.
+
+mod calendar;
+mod graph;
+mod work;

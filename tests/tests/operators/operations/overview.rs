@@ -1,0 +1,254 @@
+//! The operations view of a project's admins: queues, runs by the minute, dead jobs and their retry; and isolation from
+//! other projects.
+
+use rejoin_identity::workspaces::{self, Role};
+use rejoin_queue::{NewJob, Outcome};
+use rejoin_tests::app::{AppOptions, TestApp};
+use rejoin_tests::client::Client;
+use rejoin_tests::model_server::Reply;
+use rejoin_tests::support;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use rejoin_tests::jobs::{add, claim, end, job};
+
+async fn quiet() -> TestApp {
+    TestApp::with(AppOptions {
+        workers: 0,
+        ..AppOptions::default()
+    })
+    .await
+}
+
+fn path(project: Uuid) -> String {
+    format!("/api/admin/projects/{project}/operations")
+}
+
+async fn shown(client: &Client, project: Uuid) -> Value {
+    let (status, operations) = client.get(&path(project)).await;
+    assert_eq!(status, StatusCode::OK, "{operations}");
+    operations
+}
+
+/// A job that dies in its first attempt; returns its number.
+async fn dead(app: &TestApp, new: NewJob) -> i64 {
+    let id = add(&app.db, new).await;
+    let claimed = claim(&app.db, 100).await;
+    let it = claimed.iter().find(|job| job.id == id).expect("it is claimed");
+    assert!(
+        end(
+            &app.db,
+            it,
+            Outcome::Fail {
+                error: "it broke".into()
+            }
+        )
+        .await
+    );
+    id
+}
+
+fn of(workspace_id: Uuid, kind: &str) -> NewJob {
+    NewJob {
+        workspace_id,
+        ..job(kind)
+    }
+}
+
+#[tokio::test]
+async fn runs_are_counted_by_the_minute_over_all_users_of_the_project() {
+    let app = TestApp::start().await;
+    let agent = app.agent("asker", &[]).await;
+    let (_, other_key) = app.db.another_user().await;
+    for client in [app.client(), Client::new(app.url(), &other_key)] {
+        app.model.script([Reply::text("Yes.")]);
+        client.ask(Some(agent), "Is it so?").await;
+    }
+    let operations = shown(&app.client(), app.db.workspace_id).await;
+    let counts =
+        |pace: &Value| ["started", "completed", "failed", "cancelled"].map(|name| pace[name].as_i64().unwrap());
+    let hour = &operations["hour"];
+    assert_eq!(counts(hour), [2, 2, 0, 0]);
+    assert_eq!(hour["from"], Value::Null);
+    for time in ["waitedP50S", "waitedP95S", "tookP50S", "tookP95S"] {
+        assert!(hour[time].as_f64().unwrap() >= 0.0, "{time}: {hour}");
+    }
+    let minutes = operations["minutes"].as_array().unwrap();
+    assert_eq!(minutes.len(), 60);
+    let started: i64 = minutes.iter().map(|minute| counts(minute)[0]).sum();
+    assert_eq!(started, 2);
+    assert_eq!(
+        (counts(&minutes[0]), &minutes[0]["tookP50S"]),
+        ([0; 4], &Value::Null),
+        "nothing an hour ago"
+    );
+    assert!(minutes.is_sorted_by_key(|minute| minute["from"].as_str().unwrap().to_owned()));
+
+    let workers = operations["workers"].as_array().unwrap();
+    assert_eq!(workers.len(), 1, "{operations}");
+    assert_eq!(
+        (&workers[0]["alive"], &workers[0]["draining"]),
+        (&json!(true), &json!(false))
+    );
+    let api = &operations["api"];
+    assert_eq!(api["wakeups"], "listening");
+    assert!(api["databaseMs"].as_f64().unwrap() > 0.0, "{api}");
+    assert!(
+        api["connections"]["open"].as_i64() <= api["connections"]["max"].as_i64(),
+        "{api}"
+    );
+}
+
+#[tokio::test]
+async fn jobs_are_counted_by_what_they_wait_for() {
+    let app = quiet().await;
+    let project = app.db.workspace_id;
+    dead(&app, of(project, "lost")).await;
+    add(&app.db, of(project, "at_work")).await;
+    assert_eq!(claim(&app.db, 1).await.len(), 1);
+    add(&app.db, of(project, "due")).await;
+    for kind in ["first", "second"] {
+        let key = Some("one".to_owned());
+        add(
+            &app.db,
+            NewJob {
+                concurrency_key: key,
+                ..of(project, kind)
+            },
+        )
+        .await;
+    }
+    sqlx::query("select queue.enqueue('later', p_project_id => $1, p_run_at => now() + interval '1 day')")
+        .bind(project)
+        .execute(&app.db.pool)
+        .await
+        .unwrap();
+    sqlx::query("update queue.jobs set run_at = now() - interval '1 minute' where kind = 'due'")
+        .execute(&app.db.pool)
+        .await
+        .unwrap();
+    let operations = shown(&app.client(), project).await;
+    let queue = &operations["queues"][0];
+    let counts = ["available", "scheduled", "held", "running", "dead"].map(|name| queue[name].as_i64().unwrap());
+    assert_eq!(counts, [2, 1, 1, 1, 1], "{queue}");
+    assert!(
+        (60.0..90.0).contains(&queue["oldestAvailableS"].as_f64().unwrap()),
+        "{queue}"
+    );
+    assert_eq!((&queue["queue"], &queue["paused"]), (&json!("default"), &json!(false)));
+}
+
+#[tokio::test]
+async fn a_dead_job_is_retried_once_unless_it_is_a_runs() {
+    let app = quiet().await;
+    let (client, project) = (app.client(), app.db.workspace_id);
+    let run = NewJob {
+        run_id: Some(Uuid::now_v7()),
+        ..of(project, "run")
+    };
+    let of_run = dead(&app, run).await;
+    let id = dead(&app, of(project, "flaky")).await;
+    let jobs = shown(&client, project).await["deadJobs"].clone();
+    assert_eq!(
+        (
+            &jobs[0]["id"],
+            &jobs[0]["kind"],
+            &jobs[0]["lastError"],
+            &jobs[0]["runId"]
+        ),
+        (&json!(id), &json!("flaky"), &json!("it broke"), &Value::Null)
+    );
+    assert_eq!(jobs[1]["id"], json!(of_run));
+
+    let retry = format!("{}/jobs/{id}/retry", path(project));
+    let (status, retried) = client.post(&retry, json!({})).await;
+    assert_eq!(status, StatusCode::OK, "{retried}");
+    let back = claim(&app.db, 1).await.remove(0);
+    assert_eq!(
+        (json!(back.id), back.kind.as_str(), back.workspace_id),
+        (retried["jobId"].clone(), "flaky", project)
+    );
+    for gone in [id, of_run] {
+        let (status, problem) = client
+            .post(&format!("{}/jobs/{gone}/retry", path(project)), json!({}))
+            .await;
+        assert_eq!(
+            (status, &problem["code"]),
+            (StatusCode::NOT_FOUND, &json!("dead_job_not_found"))
+        );
+    }
+    let (_, log) = client.get(&format!("/api/admin/projects/{project}/audit")).await;
+    let entry = &log["items"][0];
+    assert_eq!(
+        (&entry["action"], &entry["target"], &entry["detail"]),
+        (
+            &json!("job.retried"),
+            &json!(format!("job:{id}")),
+            &json!({"kind": "flaky", "newJob": back.id})
+        )
+    );
+}
+
+#[tokio::test]
+async fn another_projects_admin_sees_and_retries_no_job_or_run() {
+    let mut app = TestApp::start().await;
+    let agent = app.agent("asker", &[]).await;
+    app.model.script([Reply::text("Yes.")]);
+    app.client().ask(Some(agent), "Is it so?").await;
+    app.crash_workers();
+    let project = app.db.workspace_id;
+    let id = dead(&app, of(project, "mine")).await;
+    let queue = NewJob {
+        queue: "reports".to_owned(),
+        ..of(project, "due")
+    };
+    add(&app.db, queue).await;
+
+    let other = support::populated(app.db.url.clone()).await;
+    let stranger = Client::new(app.url(), &other.api_key);
+    let operations = shown(&stranger, other.workspace_id).await;
+    assert_eq!(operations["deadJobs"], json!([]));
+    assert_eq!(operations["hour"]["started"], 0);
+    let queues = operations["queues"].as_array().unwrap();
+    assert_eq!(queues.len(), 1, "not even names of queues: {operations}");
+    assert_eq!(
+        (&queues[0]["queue"], &queues[0]["dead"]),
+        (&json!("default"), &json!(0))
+    );
+    assert_eq!(stranger.get(&path(project)).await.0, StatusCode::NOT_FOUND);
+    for theirs in [project, other.workspace_id] {
+        let retry = format!("{}/jobs/{id}/retry", path(theirs));
+        assert_eq!(stranger.post(&retry, json!({})).await.0, StatusCode::NOT_FOUND);
+    }
+    let mine = shown(&app.client(), project).await;
+    assert_eq!(mine["deadJobs"][0]["id"], json!(id));
+    assert_eq!(mine["queues"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn only_admins_see_it() {
+    let app = quiet().await;
+    let project = app.db.workspace_id;
+    let retry = format!(
+        "{}/jobs/{}/retry",
+        path(project),
+        dead(&app, of(project, "flaky")).await
+    );
+    for role in [Role::Member, Role::Viewer, Role::Service, Role::Operator] {
+        let (user, key) = app.db.another_user().await;
+        let mut db = app.db.pool.acquire().await.unwrap();
+        workspaces::set_role(&mut db, project, user, role).await.unwrap();
+        let client = Client::new(app.url(), &key);
+        let (seen, retried) = (
+            client.get(&path(project)).await.0,
+            client.post(&retry, json!({})).await.0,
+        );
+        let expected = if role == Role::Operator {
+            StatusCode::OK
+        } else {
+            StatusCode::FORBIDDEN
+        };
+        assert_eq!((seen, retried), (expected, expected), "{role:?}");
+    }
+}

@@ -1,0 +1,8 @@
+//! Integration tests of the services that an agent uses: models, MCP servers, data sources, the web.
+//! Each folder is a subject, each file a part of it, each test a sentence.
+
+mod consoles;
+mod data_sources;
+mod mcp;
+mod models;
+mod web_tools;
