@@ -11,6 +11,7 @@ use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_http::HttpArgs;
 use rejoin_http::concurrency_limits::Shares;
 use rejoin_integrations::mcp::commands::CommandsArgs;
+use rejoin_remote_tools::RemoteToolArgs;
 use rejoin_secrets::SecretKeyArgs;
 use rejoin_sse::StreamArgs;
 use rejoin_webhooks::WebhookArgs;
@@ -48,6 +49,9 @@ pub struct ApiConfig {
 
     #[command(flatten)]
     pub webhooks: WebhookArgs,
+
+    #[command(flatten)]
+    pub remote_tools: RemoteToolArgs,
 
     #[command(flatten)]
     pub chat: ChatArgs,
@@ -104,6 +108,7 @@ impl ApiConfig {
             sources: SourceArgs::default(),
             google: GoogleArgs::default(),
             webhooks: WebhookArgs::default(),
+            remote_tools: RemoteToolArgs::default(),
             chat: ChatArgs::default(),
             mcp_hosts: Vec::new(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),

@@ -82,6 +82,7 @@ pub mod tickets;
 pub mod usage;
 
 use std::any::Any;
+use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
@@ -100,6 +101,8 @@ use rejoin_http::openapi;
 use rejoin_http::problem::Problem;
 use rejoin_http::rate_limit;
 use rejoin_products::routes::ProductsState;
+use rejoin_remote_tools::routes::{CLAIMS_PATH, RemoteToolsState};
+use rejoin_runs::builtin;
 use rejoin_webhooks::routes::WebhooksState;
 use tokio::time::timeout;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -178,6 +181,12 @@ fn composed(state: Option<&AppState>) -> Routes {
         http: state.http.clone(),
         webhooks: state.webhooks.clone(),
     });
+    let remote_tools = state.map(|state| RemoteToolsState {
+        http: state.http.clone(),
+        args: Arc::new(state.config.remote_tools.clone()),
+        waiting: state.waiting.clone(),
+        reserved: Arc::new(other_tools(state)),
+    });
     with(rejoin_chat::routes(), chat.cloned())
         .merge(with(rejoin_dialects::routes(), chat.cloned()))
         .merge(with(rejoin_calendar::routes::routes(), calendar))
@@ -186,6 +195,15 @@ fn composed(state: Option<&AppState>) -> Routes {
         .merge(with(rejoin_web_search::routes::routes(), http.cloned()))
         .merge(with(rejoin_webhooks::routes::routes(), webhooks))
         .merge(with(rejoin_work_graph::routes::routes(), http.cloned()))
+        .merge(with(rejoin_remote_tools::routes::routes(), remote_tools))
+}
+
+/// The names that no remote tool may have.
+fn other_tools(state: &AppState) -> HashSet<String> {
+    let of_extensions = state.extensions.tools();
+    let registry = builtin::tools().with(of_extensions);
+    let coordination = builtin::COORDINATION.into_iter();
+    registry.names().chain(coordination).map(str::to_owned).collect()
 }
 
 /// Returns all documented routes.
@@ -269,6 +287,7 @@ impl Weight {
             Some(path) if request.method() == Method::GET && path.ends_with("/events") => Self::OpensStream,
             Some(ai_sdk::routes::STREAM_PATH) => Self::OpensStream,
             Some(mcp::PATH) => Self::Protocol,
+            Some(CLAIMS_PATH) => Self::WaitsForRun,
             Some(path)
                 if request.method() == Method::POST && (openai::routes::waits(path) || a2a::routes::waits(path)) =>
             {

@@ -15,6 +15,7 @@ use rejoin_http::concurrency_limits::ConcurrencyLimits;
 use rejoin_http::oidc::Oidc;
 use rejoin_http::{HttpState, authorization};
 use rejoin_integrations::mcp::commands::Commands;
+use rejoin_remote_tools::waiting::Waiting;
 use rejoin_sse::fan_out::Hub;
 use rejoin_sse::start::StreamState;
 use rejoin_webhooks::Webhooks;
@@ -37,6 +38,8 @@ pub struct AppState {
     /// External databases of workspaces.
     pub sources: Sources,
     pub webhooks: Webhooks,
+    /// Claims of remote workers that wait for a call.
+    pub waiting: Waiting,
     pub metrics: PrometheusHandle,
     /// Slots of requests being processed.
     pub working: Arc<ConcurrencyLimits>,
@@ -83,6 +86,7 @@ impl AppState {
         // Before anything is counted.
         let metrics = recorder::install();
         let hub = Hub::start(db.clone(), bus.clone(), &config.streams, draining.clone());
+        let waiting = Waiting::start(db.clone(), &bus);
         let http = HttpState::new(config.http.clone(), means.oidc, db.clone(), bus, draining);
         let shares = config.shares();
         Self {
@@ -91,6 +95,7 @@ impl AppState {
             commands: means.commands,
             sources: means.sources,
             webhooks: means.webhooks,
+            waiting,
             working: ConcurrencyLimits::new(config.max_in_flight, shares),
             arriving: ConcurrencyLimits::new(config.max_in_flight, shares),
             chat: ChatState::new(

@@ -13,6 +13,7 @@ use rejoin_event_log::group_commit::WriterOptions;
 use rejoin_files::FilesArgs;
 use rejoin_mcp_client::McpArgs;
 use rejoin_queue::lease;
+use rejoin_remote_tools::RemoteToolArgs;
 use rejoin_web_search::web::WebArgs;
 use rejoin_webhooks::WebhookArgs;
 
@@ -151,6 +152,9 @@ pub struct WorkerConfig {
     pub webhooks: WebhookArgs,
 
     #[command(flatten)]
+    pub remote_tools: RemoteToolArgs,
+
+    #[command(flatten)]
     pub google: GoogleArgs,
 
     #[command(flatten)]
@@ -213,6 +217,7 @@ impl WorkerConfig {
             sources: SourceArgs::default(),
             web: WebArgs::default(),
             webhooks: WebhookArgs::default(),
+            remote_tools: RemoteToolArgs::default(),
             google: GoogleArgs::default(),
             files: FilesArgs::default(),
             keep_files_h: 24.0,

@@ -126,6 +126,8 @@ impl Pools {
             tools: of_extensions
                 .into_iter()
                 .map(|tool| (tool.spec().name.clone(), tool))
+                // A newer release may have a built-in tool with the name of a user's.
+                .filter(|(name, _)| self.builtin.get(name).is_none())
                 .collect(),
             unseen: Vec::new(),
             read_at,

@@ -7,6 +7,7 @@
 //! - `files`    files of messages, loaded for a model call
 //! - `deferred` calls answered by sub-agents or users: the run is suspended
 //! - `client_tools` calls that the run's client executes, likewise
+//! - `remote_tools` calls that users' programs execute, likewise
 //! - `clarify`  clarifying questions before a workspace is created
 //! - `output`   answers that fit a JSON schema
 //! - `end`      the end of the loop, and what interrupts it
@@ -38,6 +39,7 @@ mod output;
 mod planning;
 pub mod ranking;
 mod record;
+mod remote_tools;
 pub mod selection;
 mod transfer;
 

@@ -109,6 +109,7 @@ impl Services {
             embedder: Some(embedder.clone()),
             web: Some(Web::new(&config.web, keys.clone())),
             webhooks: Some(Webhooks::new(&config.webhooks, keys)),
+            remote_tools: Some(config.remote_tools.clone()),
         });
         let files = FileStore::of(&config.files)?;
         let connections = config
@@ -264,6 +265,12 @@ impl Wakes for rejoin_commands::Suspended {
             rejoin_commands::Suspended::Waiting(wake) | rejoin_commands::Suspended::Answered(wake) => wake.clone(),
             rejoin_commands::Suspended::Cancelled => wakeup::Wake::default(),
         }
+    }
+}
+
+impl Wakes for Option<rejoin_commands::EndedRemoteCall> {
+    fn wake(&self) -> wakeup::Wake {
+        self.as_ref().map(|ended| ended.wake.clone()).unwrap_or_default()
     }
 }
 

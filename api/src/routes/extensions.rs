@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use bytes::Bytes;
 use rejoin_extension::route::{self, RouteHandler};
 use rejoin_extension::{Extensions, Route, RouteError, RouteRequest};
-use rejoin_http::caller::{Admin, Caller, Read, Scoped, Write};
+use rejoin_http::caller::{Admin, Caller, Read, Scoped, Worker, Write};
 use rejoin_http::extract::{self, Params, Segments};
 use rejoin_http::problem::Problem;
 use rejoin_types::access::Scope;
@@ -27,6 +27,7 @@ pub fn routes(extensions: &Extensions) -> Routes {
                 Scope::Read => mounted::<Read>(routes, &path, &route),
                 Scope::Write => mounted::<Write>(routes, &path, &route),
                 Scope::Admin => mounted::<Admin>(routes, &path, &route),
+                Scope::Worker => mounted::<Worker>(routes, &path, &route),
             };
         }
     }

@@ -99,6 +99,8 @@ pub enum ScopeName {
     Write,
     /// `/api/admin`
     Admin,
+    /// `/api/workers`: serves tools to agents
+    Worker,
 }
 
 impl From<ScopeName> for Scope {
@@ -107,6 +109,7 @@ impl From<ScopeName> for Scope {
             ScopeName::Read => Scope::Read,
             ScopeName::Write => Scope::Write,
             ScopeName::Admin => Scope::Admin,
+            ScopeName::Worker => Scope::Worker,
         }
     }
 }

@@ -9,6 +9,8 @@ use rejoin_data_sources::extension::DataSources;
 use rejoin_embeddings::Embedder;
 use rejoin_embeddings::extension::Embeddings;
 use rejoin_extension::Extensions;
+use rejoin_remote_tools::RemoteToolArgs;
+use rejoin_remote_tools::extension::RemoteTools;
 use rejoin_web_search::Web;
 use rejoin_web_search::extension::WebSearch;
 use rejoin_webhooks::Webhooks;
@@ -23,6 +25,8 @@ pub struct Settings {
     pub embedder: Option<Embedder>,
     pub web: Option<Web>,
     pub webhooks: Option<Webhooks>,
+    /// The sweeps of remote tools.
+    pub remote_tools: Option<RemoteToolArgs>,
 }
 
 /// Returns all extensions.
@@ -33,6 +37,7 @@ pub fn extensions(settings: Settings) -> Extensions {
         Arc::new(Embeddings(settings.embedder)),
         Arc::new(WebSearch(settings.web)),
         Arc::new(SendWebhooks(settings.webhooks)),
+        Arc::new(RemoteTools(settings.remote_tools)),
         Arc::new(WorkGraph),
     ])
 }

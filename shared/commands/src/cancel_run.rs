@@ -6,13 +6,13 @@ use uuid::Uuid;
 
 use super::answer_question::Ending;
 use super::run_end::RunEnd;
-use super::{Command, answer_question};
+use super::{Command, EndRemoteCall, RemoteEnd, answer_question};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::settle;
 use rejoin_runs::run_query;
 use rejoin_runs::runs::{Run, RunState};
-use rejoin_runs::{questions, run_dependencies};
+use rejoin_runs::{questions, remote_calls, run_dependencies};
 use rejoin_types::events::DoneStatus;
 
 #[derive(Debug)]
@@ -68,6 +68,14 @@ async fn stop(db: &mut PgConnection, run: &Run) -> Result<Wake, sqlx::Error> {
         let mut wake = Wake::default();
         for question in questions::pending_of_run(&mut *db, run.id).await? {
             wake.merge(answer_question::close(db, run, question, Ending::cancelled()).await?);
+        }
+        for call in remote_calls::open_of_run(&mut *db, run.id).await? {
+            let cancel = EndRemoteCall {
+                id: call,
+                attempt: None,
+                end: RemoteEnd::Cancelled,
+            };
+            wake.merge(cancel.apply(db).await?.map(|ended| ended.wake).unwrap_or_default());
         }
         wake.merge(run_dependencies::wake_if_met(db, run.id).await?);
         return Ok(wake);

@@ -13,6 +13,7 @@
 //! - `suspend_run`    starts sub-agents, asks users, suspends the run (worker)
 //! - `answer_question` a question is answered or expires (API, worker)
 //! - `answer_client_tool` a client returns the output of a call   (API)
+//! - `end_remote_call` a call of a user's program ends   (API, worker)
 //! - `steer_run`      sends a message to a running run              (API)
 //! - `resume_run`     resumes a paused run                            (API)
 //! - `fork_run`         creates a run from another run's records        (API)
@@ -41,6 +42,7 @@ pub mod answer_client_tool;
 pub mod answer_question;
 pub mod cancel_run;
 pub mod delete_conversation;
+pub mod end_remote_call;
 mod execute_plan;
 mod finalize_run;
 pub mod finish_run;
@@ -64,6 +66,7 @@ pub use answer_client_tool::{AnswerClientTool, AnsweredTool, answer_client_tool}
 pub use answer_question::{AnswerError, CloseQuestion, Closing};
 pub use cancel_run::CancelRun;
 pub use delete_conversation::DeleteConversation;
+pub use end_remote_call::{EndRemoteCall, EndedRemoteCall, RemoteEnd};
 pub use execute_plan::Review;
 pub use finish_run::{FinishRun, Finished, RunError};
 pub use fire_schedule::{FireSchedule, Fired};

@@ -22,9 +22,11 @@ use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::fencing;
 use rejoin_runs::questions::{self, NewQuestion};
+use rejoin_runs::remote_calls::{self, NewRemoteCall};
 use rejoin_runs::runs::Run;
 use rejoin_runs::{run_dependencies, tool_calls};
 use rejoin_scheduling::tasks::spec::{DagSpec, Ordered};
+use rejoin_tools::remote::Remote;
 use rejoin_types::events::{Event, Kind, ToolStatus};
 use rejoin_types::ids;
 
@@ -61,6 +63,13 @@ pub enum DeferredWhat {
         question: NewQuestion,
         input: Value,
     },
+    /// A user's program executes the call, with these arguments.
+    Remote {
+        remote: Box<Remote>,
+        input: Value,
+        /// It may be repeated after a lost program.
+        repeatable: bool,
+    },
 }
 
 impl DeferredWhat {
@@ -71,7 +80,8 @@ impl DeferredWhat {
             | DeferredWhat::Tasks(_)
             | DeferredWhat::Plan(_)
             | DeferredWhat::Ask(_)
-            | DeferredWhat::Client { .. } => true,
+            | DeferredWhat::Client { .. }
+            | DeferredWhat::Remote { .. } => true,
             DeferredWhat::Begun | DeferredWhat::Review(_) | DeferredWhat::Confirm(_) => false,
         }
     }
@@ -189,6 +199,29 @@ impl SuspendRun<'_> {
                     events.push(run.event(started_with(call, input)));
                     self.ask(db, call, question, Some(input), &mut events).await?;
                 }
+                DeferredWhat::Remote {
+                    remote,
+                    input,
+                    repeatable,
+                } => {
+                    tool_calls::mark_running(db, call.id).await?;
+                    // What a later attempt knows it by, whatever became of the tool.
+                    let note = json!({"remote": {"queue": remote.queue, "version": remote.version}});
+                    tool_calls::note(db, call.id, &note).await?;
+                    events.push(run.event(started_with(call, input)));
+                    let new = NewRemoteCall {
+                        id: call.id,
+                        workspace_id: run.workspace_id,
+                        run_id: Some(run.id),
+                        call_id: call.call_id,
+                        conversation_id: run.conversation_id,
+                        tool: call.tool,
+                        remote,
+                        input,
+                        repeatable: *repeatable,
+                    };
+                    wake.merge(remote_calls::insert(db, &new).await?);
+                }
             }
         }
         let questions: Vec<Value> = self.calls.iter().filter_map(planning::asked).collect();
@@ -196,7 +229,8 @@ impl SuspendRun<'_> {
             events.push(run.event(Kind::ClarifyingQuestions { questions }));
         }
         let dependencies = run_dependencies::of_run(db, run.id).await?;
-        if !dependencies.are_met() {
+        // A call of a program is a call like any other.
+        if dependencies.agents + dependencies.questions + dependencies.dags > 0 {
             let state = match dependencies.agents + dependencies.dags {
                 0 => "waiting_on_user",
                 _ => "waiting_on_agents",

@@ -77,7 +77,7 @@ macro_rules! scopes {
     )+};
 }
 
-scopes! { Read Write Admin }
+scopes! { Read Write Admin Worker }
 
 impl<S: Scoped> Caller<S> {
     /// Returns who calls, without the scope.

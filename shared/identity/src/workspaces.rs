@@ -32,7 +32,8 @@ impl Role {
     pub const fn scopes(self) -> &'static [Scope] {
         match self {
             Role::Owner => &Scope::ALL,
-            Role::Member | Role::Service => &[Scope::Read, Scope::Write],
+            Role::Member => &[Scope::Read, Scope::Write],
+            Role::Service => &[Scope::Read, Scope::Write, Scope::Worker],
             Role::Viewer => &[Scope::Read],
             Role::Operator => &[Scope::Read, Scope::Admin],
         }
@@ -42,6 +43,8 @@ impl Role {
     pub fn for_scopes(scopes: &[Scope]) -> Self {
         if scopes.contains(&Scope::Admin) {
             Role::Owner
+        } else if scopes.contains(&Scope::Worker) {
+            Role::Service
         } else {
             Role::Member
         }

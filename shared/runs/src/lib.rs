@@ -12,6 +12,7 @@
 //! - `prices`      a workspace's own prices of models
 //! - `builtin`     the tools that need nothing but the database
 //! - `client_tools` `client_calls`   functions that a run's client executes; their calls
+//! - `remote_calls`   calls of functions in users' own programs
 
 pub mod agent_assignment;
 pub mod agents;
@@ -28,6 +29,7 @@ pub mod messages;
 pub mod prices;
 pub mod prompts;
 pub mod questions;
+pub mod remote_calls;
 pub mod run_dependencies;
 pub mod run_messages;
 pub mod runs;

@@ -1,4 +1,4 @@
-//! Suspended runs, which wait for sub-agents, tasks or a user, and their resumption.
+//! Suspended runs, which wait for sub-agents, tasks, a user or a user's program, and their resumption.
 //!
 //! The job of a suspended run stays, due at `infinity`: no worker holds it, it keeps its conversation, and its fencing
 //! number continues. Everything that may end a wait calls [`wake_if_met`] in its own transaction.
@@ -20,6 +20,8 @@ pub struct RunDependencies {
     pub questions: i64,
     /// Number of unfinished task DAGs.
     pub dags: i64,
+    /// Number of calls that users' programs have not answered.
+    pub calls: i64,
 }
 
 impl RunDependencies {
@@ -34,7 +36,8 @@ pub async fn of_run(db: &mut PgConnection, run_id: Uuid) -> Result<RunDependenci
         r#"select (select count(*) from kb.agent_runs
                    where parent_run_id = $1 and state in ('queued', 'running', 'waiting')) as "agents!",
                   (select count(*) from kb.questions where run_id = $1 and status = 'pending') as "questions!",
-                  (select count(*) from kb.task_dags where waiting_run_id = $1 and state in ('active', 'paused')) as "dags!""#,
+                  (select count(*) from kb.task_dags where waiting_run_id = $1 and state in ('active', 'paused')) as "dags!",
+                  (select count(*) from kb.remote_calls where run_id = $1 and status in ('waiting', 'running')) as "calls!""#,
         run_id
     )
     .fetch_one(db)
@@ -66,28 +69,12 @@ pub async fn suspend(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Resul
 
 /// Resumes a run that waits for nothing more; any other stays unchanged.
 pub async fn wake_if_met(db: &mut PgConnection, run_id: Uuid) -> Result<Wake, sqlx::Error> {
-    let woken = sqlx::query!(
-        "update kb.agent_runs r
-         set state = 'queued', waiting_since = null,
-             waited_s = waited_s + greatest(extract(epoch from now() - waiting_since), 0)::float8
-         where id = $1 and state = 'waiting'
-           and not exists (select from kb.agent_runs c where c.parent_run_id = r.id and c.state in ('queued', 'running', 'waiting'))
-           and not exists (select from kb.questions q where q.run_id = r.id and q.status = 'pending')
-           -- One that is cancelled ends, and cancels its DAGs then.
-           and (r.cancel_requested_at is not null
-                or not exists (select from kb.task_dags d where d.waiting_run_id = r.id and d.state in ('active', 'paused')))",
-        run_id
-    )
-    .execute(&mut *db)
-    .await?;
-    if woken.rows_affected() == 0 {
-        return Ok(Wake::default());
-    }
-    sqlx::query!(
-        "update queue.jobs set run_at = now() where run_id = $1 and state = 'available' and run_at = 'infinity'",
-        run_id
-    )
-    .execute(db)
-    .await?;
-    Ok(Wake::queue(rejoin_queue::DEFAULT_QUEUE))
+    let resumed = sqlx::query_scalar!(r#"select kb.resume_if_met($1) as "resumed!""#, run_id)
+        .fetch_one(db)
+        .await?;
+    Ok(if resumed {
+        Wake::queue(rejoin_queue::DEFAULT_QUEUE)
+    } else {
+        Wake::default()
+    })
 }

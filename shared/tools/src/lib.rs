@@ -5,6 +5,7 @@
 //! - `arguments` parameter schemas, and parsing of a model's arguments
 //! - `graph`     the tools over the knowledge graph
 //! - `outputs`   answers that fit a JSON schema
+//! - `remote`    tools that users' own programs execute
 //!
 //! Called by the worker's runs and by the API's MCP server.
 
@@ -12,6 +13,7 @@ pub mod arguments;
 pub mod graph;
 pub mod outputs;
 pub mod registry;
+pub mod remote;
 
 pub use arguments::Schema;
 
@@ -105,6 +107,10 @@ pub trait Tool: Send + Sync {
     /// Returns further events to publish with the call's end, given its `output`: a tool never writes to a log itself.
     fn events(&self, _output: &Value) -> Vec<Kind> {
         Vec::new()
+    }
+    /// Returns how the tool is executed, if a user's program does: a run waits for its result without a slot, and does not [`Tool::call`] it.
+    fn remote(&self) -> Option<&remote::Remote> {
+        None
     }
 }
 

@@ -12,5 +12,7 @@ crate::text_enum! {
         Write = "write",
         /// `/api/admin`
         Admin = "admin",
+        /// `/api/workers`: serves tools to agents
+        Worker = "worker",
     }
 }

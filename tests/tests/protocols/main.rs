@@ -3,4 +3,5 @@
 
 mod clients;
 mod files;
+mod remote_tools;
 mod webhooks;

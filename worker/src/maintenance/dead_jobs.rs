@@ -1,11 +1,12 @@
 //! Jobs whose attempts are exhausted: their runs fail.
 
-use rejoin_commands::{FencedError, FinishRun, RunError};
+use rejoin_commands::{EndRemoteCall, FencedError, FinishRun, RemoteEnd, RunError};
 use rejoin_db::failure_log::ErrorChain;
 use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::sweep::{self, AvailabilityWatch, DeadJob};
 use rejoin_queue::{Outcome, Settlement};
+use rejoin_runs::remote_calls;
 use rejoin_runs::runs;
 use rejoin_types::events::DoneStatus;
 use rejoin_types::ids;
@@ -38,8 +39,42 @@ pub(super) async fn sweep_once(services: &Services, watch: &mut AvailabilityWatc
     Ok(())
 }
 
+/// Ends a call whose program was lost, or took longer than it may.
+async fn end_lost_call(services: &Services, job: &DeadJob) -> Result<(), String> {
+    let failed = |error: sqlx::Error| ErrorChain(&error).to_string();
+    let lost = remote_calls::lost(&services.db.pool_sqlx, job.id)
+        .await
+        .map_err(failed)?;
+    let Some(lost) = lost else {
+        // Its run was deleted.
+        return settle(services, job, Outcome::Cancel).await;
+    };
+    let end = EndRemoteCall {
+        id: lost.id,
+        attempt: Some(job.attempt),
+        end: RemoteEnd::OutcomeUnknown(&lost.in_words()),
+    };
+    services.execute(&end).await.map(drop).map_err(failed)
+}
+
+async fn settle(services: &Services, job: &DeadJob, outcome: Outcome) -> Result<(), String> {
+    let settlement = Settlement {
+        job_id: job.id,
+        attempt: job.attempt,
+        max_attempts: job.attempt,
+        outcome,
+    };
+    rejoin_queue::settle(&services.db.pool_pg, &[settlement], true)
+        .await
+        .map(|_| ())
+        .map_err(|error| ErrorChain(&error).to_string())
+}
+
 /// Fails a job whose last attempt was lost, with its run: readers get their `error` and `done`.
 async fn fail_dead_job(services: &Services, job: &DeadJob) -> Result<(), String> {
+    if job.kind == remote_calls::KIND {
+        return end_lost_call(services, job).await;
+    }
     let message = format!(
         "the run was aborted after {} attempts: its workers died or hung each time",
         job.attempt
@@ -51,16 +86,7 @@ async fn fail_dead_job(services: &Services, job: &DeadJob) -> Result<(), String>
         None => None,
     };
     let Some(run) = run else {
-        let settlement = Settlement {
-            job_id: job.id,
-            attempt: job.attempt,
-            max_attempts: job.attempt,
-            outcome: Outcome::Fail { error: message },
-        };
-        return rejoin_queue::settle(&services.db.pool_pg, &[settlement], true)
-            .await
-            .map(|_| ())
-            .map_err(|error| ErrorChain(&error).to_string());
+        return settle(services, job, Outcome::Fail { error: message }).await;
     };
     let error = RunError {
         code: "attempts_exhausted".to_owned(),

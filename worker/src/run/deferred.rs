@@ -1,5 +1,5 @@
 //! Calls answered by others: sub-agents (`spawn_agents`), a user (`ask_user`, and calls that need confirmation), the
-//! client (`client_tools`). They
+//! client (`client_tools`), a user's program (`remote_tools`). They
 //! begin together after all other calls of their step, and the run is suspended until all are answered. Then another
 //! attempt comes here again and finds the answers.
 
@@ -47,10 +47,11 @@ impl Execution {
     /// Returns whether a call is answered by others.
     pub(super) fn is_deferred(&self, call: &ToolCallRow) -> bool {
         let name = call.tool_name.as_str();
-        if self.tool(name).is_none() {
+        let is_remote = self.is_remote(call);
+        if self.tool(name).is_none() && !is_remote {
             return false;
         }
-        let is_always = OURS.contains(&name) || self.request.client_tools.has(name);
+        let is_always = is_remote || OURS.contains(&name) || self.request.client_tools.has(name);
         match call.status() {
             CallStatus::Pending => is_always || name == SWITCH_CONSOLE || self.request.confirm.is_match(name),
             CallStatus::Running => is_always,
@@ -187,6 +188,9 @@ impl Execution {
     async fn deferred_answer(&mut self, call: &ToolCallRow, verdict: Verdict) -> Result<Answer, End> {
         if self.request.client_tools.has(&call.tool_name) {
             return self.client_call(call, verdict).await;
+        }
+        if self.is_remote(call) {
+            return self.remote_call(call, verdict).await;
         }
         let has_begun = call.status() == CallStatus::Running;
         if has_begun && call.tool_name == SPAWN_AGENTS {
@@ -344,7 +348,7 @@ impl Execution {
     }
 
     /// Returns the result of a question.
-    async fn answered(&self, call: &ToolCallRow, question: &Question) -> Answer {
+    pub(super) async fn answered(&self, call: &ToolCallRow, question: &Question) -> Answer {
         let answer = question.answer.clone().unwrap_or_default();
         match (question.kind.as_str(), question.status.as_str()) {
             (_, "pending") => Answer::Awaited(DeferredWhat::Begun),

@@ -1,7 +1,7 @@
 //! The descriptions of the tags by which the OpenAPI document groups operations.
 
 /// Each tag with its description. A new tag needs an entry: `scripts/openapi-lint.sh` reports one without.
-const TAGS: [(&str, &str); 46] = [
+const TAGS: [(&str, &str); 47] = [
     ("AI SDK", "`useChat` of the AI SDK."),
     (
         "Durable Streams",
@@ -82,6 +82,10 @@ const TAGS: [(&str, &str); 46] = [
     ),
     ("query patterns", "Queries learned from the caller's questions."),
     ("questions", "Questions of runs to users, and their answers."),
+    (
+        "remote workers",
+        "Programs that serve tools to agents: registrations, calls, results.",
+    ),
     ("routing", "The assignment of agents to new conversations."),
     (
         "runs",

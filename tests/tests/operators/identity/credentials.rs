@@ -104,7 +104,7 @@ async fn a_ticket_reads_one_stream_while_its_credential_is_good() {
     );
     assert_eq!(
         Scope::ALL.map(|scope| reader.may(scope)),
-        [true, false, false],
+        [true, false, false, false],
         "it reads, whoever made it"
     );
     assert!(redeem(&ticket, target).await.is_none(), "it was used");

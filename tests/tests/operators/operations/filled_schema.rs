@@ -133,6 +133,16 @@ async fn fill_waits(app: &TestApp) {
          insert into kb.google_events (calendar_id, event_id, google_id, etag, version, base, listing)
              select calendar_id, id, 'abcde', '1', 1, '{}', 1 from kb.calendar_events;
          insert into kb.google_marks (calendar_id) select id from kb.calendars;
+         insert into kb.remote_workers (id, project_id, queue, name, slots, alive_until)
+             select gen_random_uuid(), id, 'default', 'billing', 1, now() from kb.projects limit 1;
+         insert into kb.remote_tools (id, project_id, name, version, queue, description, input_schema, read_only, idempotent, confirm,
+                                      timeout_s, when_absent)
+             select gen_random_uuid(), id, 'refund', '1', 'default', '', '{}', false, false, false, 60, 'wait' from kb.projects limit 1;
+         insert into kb.remote_worker_tools (worker_id, tool_id, project_id)
+             select w.id, t.id, w.project_id from kb.remote_workers w join kb.remote_tools t on t.project_id = w.project_id;
+         select kb.add_remote_call(gen_random_uuid(), id, null, 'c', null, 'default', 'refund', '1', '{}', null, false, 60, 5)
+             from kb.projects limit 1;
+         select kb.end_remote_call(id, null, 'cancelled', null, null) from kb.remote_calls;
          insert into kb.webhook_endpoints (id, project_id, url, events)
              select gen_random_uuid(), id, 'https://hooks.example/', '{run.ended}' from kb.projects limit 1;
          insert into kb.webhook_secrets (id, endpoint_id, project_id, key_id, wrapped_key, ciphertext)

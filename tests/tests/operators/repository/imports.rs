@@ -38,6 +38,7 @@ const FLOORS: [&[&str]; 18] = [
         "extensions/web-search",
         "extensions/calendar",
         "extensions/webhooks",
+        "extensions/remote-tools",
         "examples/guestbook",
     ],
     &["extensions/registry"],

@@ -36,7 +36,7 @@ const CONVERSATION: Rule = As(&[("conversation_id", "kb.chat_conversations", "id
 const RUN: Rule = As(&[("run_id", "kb.agent_runs", "id")]);
 
 /// All tables with rows visible to the API's role, parents first.
-pub(super) const TABLES: [(&str, Rule); 51] = [
+pub(super) const TABLES: [(&str, Rule); 55] = [
     ("kb.chat_conversations", By("owner_user_id")),
     ("kb.agent_runs", ConversationOrMaker),
     ("kb.agent_plans", ConversationOrMaker),
@@ -83,6 +83,11 @@ pub(super) const TABLES: [(&str, Rule); 51] = [
     ("kb.project_prompts", Project),
     ("kb.query_patterns", By("user_id")),
     ("kb.questions", RUN),
+    // A program serves the calls of all users of its project.
+    ("kb.remote_calls", Project),
+    ("kb.remote_tools", Project),
+    ("kb.remote_worker_tools", Project),
+    ("kb.remote_workers", Project),
     ("kb.routing", Project),
     ("kb.routing_controls", Project),
     ("kb.run_inbox", RUN),

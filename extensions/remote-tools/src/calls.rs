@@ -1,0 +1,185 @@
+//! The calls of a worker: claimed, renewed, reported about, handed out again. Ending one is a command: `rejoin_commands::EndRemoteCall`.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use rejoin_runs::remote_calls::MAX_ATTEMPTS;
+use serde::Serialize;
+use serde_json::Value;
+use sqlx::{PgConnection, PgExecutor};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// The pause before a call is handed out again that its worker could not begin, in seconds; doubled with each attempt.
+const RETRY_S: f64 = 1.0;
+const RETRY_MAX_S: f64 = 60.0;
+
+/// A call that is handed out
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HandedOut {
+    pub id: Uuid,
+    /// Names this attempt in everything that the worker sends about the call
+    pub attempt: i32,
+    pub tool: String,
+    pub version: String,
+    /// The arguments, valid by the tool's schema
+    pub input: Value,
+    /// The same in all attempts
+    pub idempotency_key: Uuid,
+    /// Maximum duration of this attempt, in seconds
+    pub timeout_s: i32,
+    /// The run that waits for the result; null: an MCP client does
+    pub run_id: Option<Uuid>,
+    pub conversation_id: Option<Uuid>,
+    /// The model's id of the call
+    pub call_id: String,
+    pub created_at: DateTime<Utc>,
+    /// What an earlier attempt has stored last
+    pub checkpoint: Option<Value>,
+}
+
+/// Hands out up to `limit` calls to a worker. They are on record as running when this transaction is committed.
+pub async fn claim(
+    db: &mut PgConnection,
+    worker_id: Uuid,
+    lease: Duration,
+    limit: i32,
+) -> Result<Vec<HandedOut>, sqlx::Error> {
+    sqlx::query_as!(
+        HandedOut,
+        r#"select id as "id!", attempt as "attempt!", tool as "tool!", version as "version!", input as "input!",
+                  id as "idempotency_key!", timeout_s as "timeout_s!", run_id, conversation_id, call_id as "call_id!",
+                  created_at as "created_at!", checkpoint
+           from kb.claim_remote_calls($1, make_interval(secs => $2), $3)"#,
+        worker_id,
+        lease.as_secs_f64(),
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Renews the leases of calls (id, attempt). Returns for each whether it is `held`, `cancelled` or `lost`.
+pub async fn renew(
+    db: &mut PgConnection,
+    worker_id: Uuid,
+    calls: &[(Uuid, i32)],
+    lease: Duration,
+) -> Result<Vec<(Uuid, String)>, sqlx::Error> {
+    if calls.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (ids, attempts): (Vec<Uuid>, Vec<i32>) = calls.iter().copied().unzip();
+    let states = sqlx::query!(
+        r#"select id as "id!", state as "state!" from kb.renew_remote_calls($1, $2, $3, make_interval(secs => $4))"#,
+        worker_id,
+        &ids,
+        &attempts,
+        lease.as_secs_f64()
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(states.into_iter().map(|row| (row.id, row.state)).collect())
+}
+
+/// Stores what a program reports about a call. False: the attempt does not have it.
+pub async fn progress(
+    db: &mut PgConnection,
+    id: Uuid,
+    attempt: i32,
+    message: Option<&str>,
+    checkpoint: Option<&Value>,
+) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select kb.progress_remote_call($1, $2, $3, $4, $5) as "stored!""#,
+        id,
+        attempt,
+        message as _,
+        checkpoint as _,
+        MAX_ATTEMPTS
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Hands a call out again, after a pause that doubles with each attempt. False: the attempt does not have it.
+pub async fn retry(db: &mut PgConnection, id: Uuid, attempt: i32, error: &str) -> Result<bool, sqlx::Error> {
+    let after_s = (RETRY_S * 2_f64.powi((attempt - 1).clamp(0, 10))).min(RETRY_MAX_S);
+    sqlx::query_scalar!(
+        r#"select kb.retry_remote_call($1, $2, make_interval(secs => $3), $4) as "retried!""#,
+        id,
+        attempt,
+        after_s,
+        error
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Makes a call available again that its worker did not get.
+pub async fn give_back(db: &mut PgConnection, id: Uuid, attempt: i32) -> Result<(), sqlx::Error> {
+    let given_back = sqlx::query_scalar!(
+        r#"select kb.retry_remote_call($1, $2, interval '0', 'its worker did not wait for it') as "retried!""#,
+        id,
+        attempt
+    );
+    given_back.fetch_one(db).await.map(drop)
+}
+
+/// What is known of a call.
+#[derive(Debug)]
+pub struct Record {
+    /// The worker that has or had it.
+    pub worker_id: Option<Uuid>,
+    pub attempt: i32,
+    /// The JSON Schema of its output. None: any output.
+    pub output_schema: Option<Value>,
+}
+
+/// Returns what is known of a call. None: there is no such call.
+pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Record>, sqlx::Error> {
+    sqlx::query_as!(
+        Record,
+        "select worker_id, attempt, output_schema from kb.remote_calls where id = $1",
+        id
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Returns calls that no worker has taken for these many seconds.
+pub async fn waiting_too_long(db: impl PgExecutor<'_>, seconds: f64, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select id from kb.remote_calls
+         where status = 'waiting' and created_at < now() - make_interval(secs => $1)
+         order by created_at limit $2",
+        seconds,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Removes calls of MCP clients that ended these many seconds ago. Those of runs go with their runs.
+pub async fn sweep(db: impl PgExecutor<'_>, seconds: f64) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "delete from kb.remote_calls where run_id is null and ended_at < now() - make_interval(secs => $1)",
+        seconds
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Returns those of these queues that have a job that is due.
+pub async fn with_calls(db: impl PgExecutor<'_>, queues: &[String]) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select q.name as "name!" from unnest($1::text[]) q(name)
+           where exists (select from queue.jobs j
+                         where j.queue = q.name and j.state = 'available' and not j.held and j.run_at <= now())"#,
+        queues
+    )
+    .fetch_all(db)
+    .await
+}

@@ -1,0 +1,79 @@
+//! Remote tools as an extension: the tools that a workspace's programs have registered, and the sweeps.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rejoin_commands::{EndRemoteCall, RemoteEnd};
+use rejoin_extension::sweep::SweepError;
+use rejoin_extension::{Extension, Host, Sweep};
+use rejoin_tools::SharedTool;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::settings::RemoteToolArgs;
+use crate::tool::RemoteTool;
+use crate::{calls, registrations};
+
+const SWEEP_EVERY: Duration = Duration::from_secs(5);
+/// Maximum number of calls ended per sweep.
+const BATCH: i64 = 100;
+/// How long a worker that is gone is listed.
+const KEEP_WORKERS_S: f64 = 3_600.0;
+/// How long a tool that no worker serves stays: a month.
+const KEEP_TOOLS_S: f64 = 30.0 * 86_400.0;
+/// How long calls of MCP clients are kept.
+const KEEP_CALLS_S: f64 = 86_400.0;
+
+/// Remote tools. Without settings (`None`), the process sweeps nothing.
+pub struct RemoteTools(pub Option<RemoteToolArgs>);
+
+#[async_trait]
+impl Extension for RemoteTools {
+    fn name(&self) -> &'static str {
+        "remote-tools"
+    }
+
+    async fn workspace_tools(&self, db: &mut PgConnection, workspace_id: Uuid) -> Result<Vec<SharedTool>, sqlx::Error> {
+        let offered = registrations::offered(db, workspace_id).await?.into_iter();
+        let tools = offered.map(|tool| Arc::new(RemoteTool::new(tool)) as SharedTool);
+        Ok(tools.collect())
+    }
+
+    fn sweeps(&self) -> Vec<Arc<dyn Sweep>> {
+        let args = self.0.iter().cloned();
+        args.map(|args| Arc::new(Overdue(args)) as Arc<dyn Sweep>).collect()
+    }
+}
+
+/// Ends calls that no worker takes, and removes what is not needed.
+struct Overdue(RemoteToolArgs);
+
+#[async_trait]
+impl Sweep for Overdue {
+    fn what(&self) -> &'static str {
+        "ending calls of remote tools that no worker takes"
+    }
+
+    fn every(&self) -> Duration {
+        SWEEP_EVERY
+    }
+
+    async fn sweep(&self, host: &Host) -> Result<(), SweepError> {
+        let hours = self.0.remote_calls_wait_h;
+        for id in calls::waiting_too_long(&host.db, hours * 3_600.0, BATCH).await? {
+            let why = format!("no worker took this call within {hours} hours; it was not executed");
+            let end = EndRemoteCall {
+                id,
+                attempt: None,
+                end: RemoteEnd::Failed(&why),
+            };
+            if let Some(ended) = rejoin_commands::execute(&host.db, &end).await? {
+                host.bus.publish(ended.wake);
+            }
+        }
+        calls::sweep(&host.db, KEEP_CALLS_S).await?;
+        registrations::sweep(&host.db, KEEP_WORKERS_S, KEEP_TOOLS_S).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,67 @@
+//! The endpoints of remote workers, below `/api/workers` (docs/reference/worker-protocol.md). A worker's key has the scope `worker`.
+//!
+//! - `registrations` workers announce themselves and their tools, and leave; the list of workers
+//! - `claims`        a worker takes calls, and renews their leases
+//! - `results`       a call ends, or reports progress
+
+pub mod claims;
+pub mod registrations;
+pub mod results;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use rejoin_http::problem::Problem;
+use rejoin_http::{HttpState, authorization, contains_http_state};
+use uuid::Uuid;
+
+use crate::announcement::is_plain;
+use crate::settings::RemoteToolArgs;
+use crate::waiting::Waiting;
+
+/// The path of claims, which wait: they take no slot of a request that works.
+pub const CLAIMS_PATH: &str = "/api/workers/{queue}/claims";
+/// Maximum length of a queue's name, in characters.
+const QUEUE_MAX_CHARS: usize = 64;
+
+/// The state of the handlers.
+#[derive(Clone)]
+pub struct RemoteToolsState {
+    pub http: HttpState,
+    pub args: Arc<RemoteToolArgs>,
+    pub waiting: Waiting,
+    /// The names of other tools, which no remote tool may have.
+    pub reserved: Arc<HashSet<String>>,
+}
+
+contains_http_state!(RemoteToolsState);
+
+/// Routes with this state.
+pub type Routes = authorization::Routes<RemoteToolsState>;
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .merge(registrations::routes())
+        .merge(claims::routes())
+        .merge(results::routes())
+}
+
+/// Err: what is wrong with the queue's name.
+fn checked_queue(queue: &str) -> Result<(), Problem> {
+    if is_plain(queue, QUEUE_MAX_CHARS, "_-.") {
+        return Ok(());
+    }
+    Err(Problem::bad_request(
+        "invalid_queue",
+        format!("a queue's name has 1 to {QUEUE_MAX_CHARS} letters, digits, _, - and ."),
+    ))
+}
+
+fn worker_unknown(id: Uuid) -> Problem {
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "worker_unknown",
+        format!("the worker {id} is not registered in this queue; register again"),
+    )
+}

@@ -1,0 +1,84 @@
+//! Ends a call of a remote tool: its job, its record, and the wait of its run, in one function of the database, which may be repeated.
+
+use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::Command;
+use rejoin_event_log::wakeup::Wake;
+use rejoin_runs::remote_calls::RemoteStatus;
+
+/// Why and how a call ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum RemoteEnd<'a> {
+    Completed(&'a Value),
+    /// The text is for the model.
+    Failed(&'a str),
+    /// It may have taken effect, and is not repeated. The text is for the model.
+    OutcomeUnknown(&'a str),
+    /// Its run does not want the result.
+    Cancelled,
+}
+
+impl RemoteEnd<'_> {
+    fn status(self) -> RemoteStatus {
+        match self {
+            Self::Completed(_) => RemoteStatus::Completed,
+            Self::Failed(_) => RemoteStatus::Error,
+            Self::OutcomeUnknown(_) => RemoteStatus::OutcomeUnknown,
+            Self::Cancelled => RemoteStatus::Cancelled,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct EndRemoteCall<'a> {
+    pub id: Uuid,
+    /// The attempt that has the call. None: it ends whoever has it.
+    pub attempt: Option<i32>,
+    pub end: RemoteEnd<'a>,
+}
+
+/// A call that has ended, now or by an earlier execution.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndedRemoteCall {
+    pub status: String,
+    /// Wake-ups to send after the commit.
+    pub wake: Wake,
+}
+
+impl Command for EndRemoteCall<'_> {
+    /// None: there is no such call, or another attempt has it.
+    type Output = Option<EndedRemoteCall>;
+    type Error = sqlx::Error;
+
+    async fn apply(&self, db: &mut PgConnection) -> Result<Self::Output, sqlx::Error> {
+        let (output, error) = match self.end {
+            RemoteEnd::Completed(output) => (Some(output), None),
+            RemoteEnd::Failed(error) | RemoteEnd::OutcomeUnknown(error) => (None, Some(error)),
+            RemoteEnd::Cancelled => (None, None),
+        };
+        let ended = sqlx::query!(
+            r#"select status as "status!", resumed as "resumed!" from kb.end_remote_call($1, $2, $3, $4, $5)"#,
+            self.id,
+            self.attempt as _,
+            self.end.status().as_str(),
+            output as _,
+            error as _
+        )
+        .fetch_optional(db)
+        .await?;
+        Ok(ended.map(|ended| EndedRemoteCall {
+            status: ended.status,
+            wake: if ended.resumed {
+                Wake::queue(rejoin_queue::DEFAULT_QUEUE)
+            } else {
+                Wake::default()
+            },
+        }))
+    }
+
+    fn is_one_statement(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,171 @@
+//! Calls of remote tools: each has a job of the kind [`KIND`] in the queue of its tool's version, and its worker takes it over HTTP
+//! (docs/reference/worker-protocol.md). A run that asked for one waits, as for a question.
+//!
+//! Invariant: a call is `running` before its worker gets it, and every change of it names the attempt that has it. A call has ended exactly if
+//! its job is gone. Lock order: the log, the job, the call.
+
+use rejoin_event_log::wakeup::Wake;
+use rejoin_tools::remote::Remote;
+use serde_json::Value;
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+
+/// The kind of the jobs.
+pub const KIND: &str = "remote_call";
+/// Maximum number of attempts of a call that may be repeated after a lost worker. One that may not has one.
+pub const MAX_ATTEMPTS: i32 = 5;
+
+rejoin_types::text_enum! {
+    /// The state of a call.
+    pub enum RemoteStatus {
+        /// No worker has it.
+        Waiting = "waiting",
+        /// A worker has it, or had it and was lost.
+        Running = "running",
+        Completed = "completed",
+        Error = "error",
+        /// Its worker was lost, and repeating it would not be safe.
+        OutcomeUnknown = "outcome_unknown",
+        Cancelled = "cancelled",
+    }
+}
+
+impl RemoteStatus {
+    pub fn has_ended(self) -> bool {
+        !matches!(self, Self::Waiting | Self::Running)
+    }
+}
+
+/// A call to be added.
+#[derive(Debug)]
+pub struct NewRemoteCall<'a> {
+    /// That of the run's tool call.
+    pub id: Uuid,
+    pub workspace_id: Uuid,
+    /// None: called outside of runs.
+    pub run_id: Option<Uuid>,
+    /// The model's id of the call.
+    pub call_id: &'a str,
+    pub conversation_id: Option<Uuid>,
+    pub tool: &'a str,
+    pub remote: &'a Remote,
+    pub input: &'a Value,
+    /// It may be handed out again after a lost worker.
+    pub repeatable: bool,
+}
+
+/// How far a call is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RemoteCall {
+    pub status: String,
+    pub output: Option<Value>,
+    pub error: Option<String>,
+}
+
+impl RemoteCall {
+    pub fn status(&self) -> RemoteStatus {
+        self.status
+            .parse()
+            .expect("the table's check constraint allows only known states")
+    }
+}
+
+/// The queue of a tool's version: `kb.remote_queue` in SQL.
+pub fn queue(workspace_id: Uuid, queue: &str, tool: &str, version: &str) -> String {
+    format!("remote/{workspace_id}/{queue}/{tool}/{version}")
+}
+
+/// Adds a call with its job. Returns the wake-up for the workers of its queue.
+pub async fn insert(db: &mut PgConnection, call: &NewRemoteCall<'_>) -> Result<Wake, sqlx::Error> {
+    sqlx::query!(
+        "select kb.add_remote_call($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+        call.id,
+        call.workspace_id,
+        call.run_id as _,
+        call.call_id,
+        call.conversation_id as _,
+        call.remote.queue,
+        call.tool,
+        call.remote.version,
+        call.input,
+        call.remote.output_schema as _,
+        call.repeatable,
+        call.remote.timeout_s,
+        MAX_ATTEMPTS
+    )
+    .execute(db)
+    .await?;
+    Ok(Wake::queue(queue(
+        call.workspace_id,
+        &call.remote.queue,
+        call.tool,
+        &call.remote.version,
+    )))
+}
+
+/// Returns how far a call is. None: it was never added.
+pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<RemoteCall>, sqlx::Error> {
+    sqlx::query_as!(
+        RemoteCall,
+        "select status, output, error from kb.remote_calls where id = $1",
+        id
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Returns the calls that a run waits for.
+pub async fn open_of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select id from kb.remote_calls where run_id = $1 and status in ('waiting', 'running') order by id",
+        run_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// A call whose last attempt was lost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LostCall {
+    pub id: Uuid,
+    pub tool: String,
+    /// The name of the worker that had it.
+    pub worker_name: String,
+    pub attempt: i32,
+    pub timeout_s: i32,
+    /// It took longer than its tool may.
+    pub timed_out: bool,
+}
+
+impl LostCall {
+    /// What happened, for the model.
+    pub fn in_words(&self) -> String {
+        let Self { tool, worker_name, .. } = self;
+        let what = if self.timed_out {
+            format!("{tool} did not end within {} s", self.timeout_s)
+        } else {
+            format!("the program {worker_name}, which executed {tool}, was lost")
+        };
+        let repeated = if self.attempt > 1 {
+            format!("It was tried {} times", self.attempt)
+        } else {
+            "It was not repeated".to_owned()
+        };
+        format!(
+            "outcome unknown: {what}; the call may have taken effect. {repeated}. Check whether it took effect before you call it again."
+        )
+    }
+}
+
+/// Returns the call of a job whose last attempt was lost. None: it was deleted.
+pub async fn lost(db: impl PgExecutor<'_>, job_id: i64) -> Result<Option<LostCall>, sqlx::Error> {
+    sqlx::query_as!(
+        LostCall,
+        r#"select id, tool, coalesce(worker_name, '') as "worker_name!", attempt, timeout_s,
+                  coalesce(handed_out_at + make_interval(secs => timeout_s) < now(), false) as "timed_out!"
+           from kb.remote_calls where job_id = $1 and ended_at is null"#,
+        job_id
+    )
+    .fetch_optional(db)
+    .await
+}

@@ -1,0 +1,223 @@
+//! Who may register what: conflicts of tools, versions side by side, absent programs, scopes and workspaces.
+
+use rejoin_identity::{auth, workspaces};
+use rejoin_tests::app::TestApp;
+use rejoin_tests::client::Client;
+use rejoin_tests::model_server::Reply;
+use rejoin_tests::support;
+use rejoin_types::access::Scope;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use super::{Program, asked, events_of, hasty, result_for_model, tool, tool_with};
+
+async fn register(client: &Client, queue: &str, tools: Value) -> (StatusCode, Value) {
+    let body = json!({"name": "other", "slots": 1, "tools": tools});
+    client.post(&format!("/api/workers/{queue}/registrations"), body).await
+}
+
+/// The names of the tools that the model is offered in a new turn.
+async fn offered(app: &TestApp) -> Vec<String> {
+    let agent = app
+        .agent(&format!("agent-{}", rejoin_types::ids::new()), &["refund"])
+        .await;
+    app.model.script([Reply::text("Hello.")]);
+    app.client().ask(Some(agent), "hello").await;
+    let requests = app.model.requests();
+    let tools = requests.last().unwrap()["tools"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    tools
+        .iter()
+        .map(|tool| tool["function"]["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn one_version_of_a_tool_has_one_definition() {
+    let app = TestApp::start().await;
+    let program = Program::register(app.client(), json!([tool("refund")])).await;
+    let (status, same) = register(&app.client(), "default", json!([tool("refund")])).await;
+    assert_eq!(status, StatusCode::CREATED, "{same}");
+    let changed = tool_with("refund", json!({"description": "Gives the money back."}));
+    let (status, refused) = register(&app.client(), "default", json!([changed])).await;
+    assert_eq!(
+        (status, &refused["code"]),
+        (StatusCode::CONFLICT, &json!("tool_conflict"))
+    );
+    let detail = refused["detail"].as_str().unwrap();
+    for part in ["version 1 of refund", "another version", &program.id] {
+        assert!(detail.contains(part) || detail.contains("other ("), "{part}: {detail}");
+    }
+    let (status, refused) = register(&app.client(), "gpu", json!([tool("refund")])).await;
+    assert_eq!(
+        (status, &refused["code"]),
+        (StatusCode::CONFLICT, &json!("tool_conflict"))
+    );
+    assert!(refused["detail"].as_str().unwrap().contains("in another queue"));
+}
+
+#[tokio::test]
+async fn versions_are_served_side_by_side() {
+    let app = TestApp::start().await;
+    let old = Program::register(app.client(), json!([tool("refund")])).await;
+    let (_, before) = asked(&app, json!({"order": "old"})).await;
+    let of_old = old.next().await;
+    let newer = tool_with(
+        "refund",
+        json!({"version": "2", "description": "Gives the money back."}),
+    );
+    let new = Program::register(app.client(), json!([newer])).await;
+    let agent = app.agent("second", &["refund"]).await;
+    app.model.on(
+        "again",
+        [Reply::tool("refund", json!({"order": "new"})), Reply::text("Done.")],
+    );
+    let after = app
+        .client()
+        .post_message(json!({"agentDefinitionId": agent, "message": "again"}))
+        .await;
+    let of_new = new.next().await;
+    assert_eq!((&of_old["version"], &of_new["version"]), (&json!("1"), &json!("2")));
+    assert_eq!(of_new["input"], json!({"order": "new"}));
+    assert!(
+        old.claim(1, 0).await.is_empty(),
+        "a worker gets calls of its version only"
+    );
+    old.complete(&of_old, json!(1)).await;
+    new.complete(&of_new, json!(2)).await;
+    events_of(&app, &before).await;
+    events_of(&app, &after).await;
+}
+
+#[tokio::test]
+async fn a_tool_without_a_program_waits_or_hides() {
+    let app = hasty().await;
+    let hidden = tool_with("refund", json!({"whenAbsent": "hide"}));
+    let program = Program::register(app.client(), json!([hidden])).await;
+    assert_eq!(offered(&app).await, ["refund"]);
+    let path = format!("/api/workers/default/registrations/{}", program.id);
+    app.client().delete(&path).await;
+    assert!(offered(&app).await.is_empty());
+
+    let waiting = Program::register(app.client(), json!([tool_with("refund", json!({"version": "2"}))])).await;
+    let path = format!("/api/workers/default/registrations/{}", waiting.id);
+    app.client().delete(&path).await;
+    let (_, posted) = asked(&app, json!({"order": "A-7"})).await;
+    support::wait_for("the waiting call", async || {
+        let waiting: i64 = sqlx::query_scalar("select count(*) from kb.remote_calls where status = 'waiting'")
+            .fetch_one(&app.db.pool)
+            .await
+            .unwrap();
+        (waiting == 1).then_some(())
+    })
+    .await;
+    let late = Program::register(app.client(), json!([tool_with("refund", json!({"version": "2"}))])).await;
+    let call = late.next().await;
+    late.complete(&call, json!("at last")).await;
+    events_of(&app, &posted).await;
+    assert_eq!(result_for_model(&app), r#""at last""#);
+}
+
+#[tokio::test]
+async fn bad_registrations_are_refused_with_the_reason() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    for (tools, part) in [
+        (json!([]), "1 to 128 tools"),
+        (json!([tool("search_entities")]), "built-in"),
+        (json!([tool("spawn_agents")]), "built-in"),
+        (json!([tool("two words")]), "letters, digits"),
+        (
+            json!([tool_with(
+                "a",
+                json!({"inputSchema": {"type": "object", "properties": 1}})
+            )]),
+            "not a valid JSON Schema",
+        ),
+    ] {
+        let (status, refused) = register(&client, "default", tools).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{refused}");
+        assert_eq!(refused["code"], "invalid_registration");
+        assert!(refused["detail"].as_str().unwrap().contains(part), "{part}: {refused}");
+    }
+    let (status, refused) = register(&client, "a b", json!([tool("a")])).await;
+    assert_eq!(
+        (status, &refused["code"]),
+        (StatusCode::BAD_REQUEST, &json!("invalid_queue"))
+    );
+    let unknown = json!({"workerId": rejoin_types::ids::new(), "max": 1});
+    for path in ["claims", "heartbeats"] {
+        let mut body = unknown.clone();
+        if path == "heartbeats" {
+            body.as_object_mut().unwrap().remove("max");
+        }
+        let (status, refused) = client.post(&format!("/api/workers/default/{path}"), body).await;
+        assert_eq!(
+            (status, &refused["code"]),
+            (StatusCode::NOT_FOUND, &json!("worker_unknown"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_program_needs_the_scope_and_sees_its_workspace_only() {
+    let app = TestApp::start().await;
+    let mut db = app.db.pool.acquire().await.unwrap();
+    let scopes = [Scope::Read, Scope::Write, Scope::Admin];
+    let (_, key) = auth::create_key(
+        &mut db,
+        app.db.user_id,
+        Some(app.db.workspace_id),
+        "no worker",
+        &scopes,
+        None,
+    )
+    .await
+    .unwrap();
+    let without = Client::new(app.url(), &key);
+    let (status, refused) = register(&without, "default", json!([tool("refund")])).await;
+    assert_eq!(
+        (status, &refused["code"]),
+        (StatusCode::FORBIDDEN, &json!("scope_missing"))
+    );
+
+    let program = Program::register(app.client(), json!([tool("refund")])).await;
+    let (_, posted) = asked(&app, json!({"order": "A-7"})).await;
+    let other = workspaces::create(&mut db, "elsewhere").await.unwrap();
+    workspaces::add_member(&mut db, other, app.db.user_id, workspaces::Role::Owner)
+        .await
+        .unwrap();
+    let (_, key) = auth::create_key(&mut db, app.db.user_id, Some(other), "foreign", &Scope::ALL, None)
+        .await
+        .unwrap();
+    let foreign = Client::new(app.url(), &key);
+    let body = json!({"workerId": program.id, "max": 1, "waitS": 0});
+    let (status, _) = foreign.post("/api/workers/default/claims", body).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    let call = program.next().await;
+    let path = format!("/api/workers/default/calls/{}/completion", call["id"].as_str().unwrap());
+    let body = json!({"workerId": program.id, "attempt": 1, "output": "forged"});
+    let (status, _) = foreign.post(&path, body).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    let (_, workers) = foreign.get("/api/workers").await;
+    assert_eq!(workers["items"], json!([]));
+    program.complete(&call, json!("right")).await;
+    events_of(&app, &posted).await;
+    assert_eq!(result_for_model(&app), r#""right""#);
+}
+
+/// A worker's key belongs to one user; calls are those of all users of the workspace.
+#[tokio::test]
+async fn a_program_serves_all_users_of_its_workspace() {
+    let app = TestApp::start().await;
+    let (_, key) = app.db.another_user().await;
+    let program = Program::register(Client::new(app.url(), &key), json!([tool("refund")])).await;
+    let (_, posted) = asked(&app, json!({"order": "A-7"})).await;
+    let call = program.next().await;
+    let (status, answer) = program.complete(&call, json!("refunded")).await;
+    assert_eq!((status, answer), (StatusCode::OK, json!({"status": "completed"})));
+    events_of(&app, &posted).await;
+    assert_eq!(result_for_model(&app), r#""refunded""#);
+}
