@@ -250,7 +250,11 @@ export class Log {
       if (event.type !== 'snapshot') this.#rejoins = 0;
     }
     for (const listener of [...this.listeners]) safely(() => listener.event?.(event, seq));
-    if (event.type === 'caught_up') return 'all';
+    if (event.type === 'caught_up') {
+      // One that began with what is new has no other cursor yet: reconnecting with "now" would skip what happens meanwhile.
+      this.#cursor ??= event.through;
+      return 'all';
+    }
     const ends = event.type === 'done' || (event.type === 'sub_agent' && event.status !== 'started');
     return ends && event.runId === this.#runId ? 'last' : undefined;
   }

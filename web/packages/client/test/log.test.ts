@@ -58,6 +58,20 @@ test('it joins with a snapshot, goes on behind it, and connects again with its c
   await shows(follower, 'Hello world');
 });
 
+test('one that begins with what is new misses nothing of what happens while it is disconnected', async () => {
+  const follower = client.follow(ID, { from: 'now' });
+  const first = await dialled();
+  expect(first.path).toBe(`${EVENTS}?after=now`);
+  first.stream().event(undefined, { type: 'caught_up', through: 7 });
+  await expect.poll(() => follower.status, { interval: 2 }).toBe('live');
+  first.cut();
+  const second = await dialled();
+  expect(second.path).toBe(EVENTS);
+  expect(second.headers.get('last-event-id')).toBe('7');
+  second.stream().event(8, message).event(9, meta).event(10, token('Hello'));
+  await shows(follower, 'Hello');
+});
+
 test('a hole in a conversation’s numbers, and bytes that are no event, mean to connect again', async () => {
   const follower = client.follow(ID);
   (await dialled()).stream().event(2, snapshot(2, 'a')).event(4, token('c'));
