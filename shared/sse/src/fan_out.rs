@@ -355,7 +355,7 @@ impl Hub {
         more
     }
 
-    /// Ends streams with a revoked key, an expired token, a former member, or a deleted log.
+    /// Ends streams with a revoked key, an expired token, a former member, or a deleted log; and frees the memory of logs without news.
     async fn check_streams(self: Arc<Self>) {
         loop {
             sleep(CHECK_EVERY).await;
@@ -388,6 +388,8 @@ impl Hub {
             if !logs.is_empty() {
                 self.check_logs(&logs).await;
             }
+            let tails: Vec<Arc<LogTail>> = lock(&self.followed).values().map(|entry| entry.tail.clone()).collect();
+            tails.iter().for_each(|tail| tail.drop_idle());
         }
     }
 

@@ -130,6 +130,12 @@ impl LogTail {
         woken.into_iter().for_each(Waker::wake);
     }
 
+    /// Drops the events of a log that has had no new ones since the last call: its readers have them, or read the table. An open conversation
+    /// in which nothing happens then costs its readers only.
+    pub fn drop_idle(&self) {
+        self.lock().ring.drop_idle();
+    }
+
     /// Marks the log as deleted. Readers see it when they are woken.
     pub fn end(&self) {
         self.gone.store(true, Ordering::Release);
@@ -170,6 +176,8 @@ struct Ring {
     bytes: usize,
     /// The number of the next event.
     next: i64,
+    /// The same at the last [`Ring::drop_idle`].
+    next_before: i64,
 }
 
 impl Ring {
@@ -178,7 +186,16 @@ impl Ring {
             frames: VecDeque::new(),
             bytes: 0,
             next,
+            next_before: next,
         }
+    }
+
+    fn drop_idle(&mut self) {
+        if self.next == self.next_before && !self.frames.is_empty() {
+            self.frames = VecDeque::new();
+            self.bytes = 0;
+        }
+        self.next_before = self.next;
     }
 
     fn push(&mut self, frame: Frame) {
@@ -271,6 +288,20 @@ mod tests {
             matches!(ring.after(5_000), Ahead::Behind),
             "what lay between is for the table to tell"
         );
+    }
+
+    #[test]
+    fn a_log_without_news_keeps_no_events() {
+        let mut ring = Ring::new(1);
+        ring.push(frame(1));
+        ring.drop_idle();
+        assert_eq!(numbers(ring.after(0)), [1], "it is new since the last time");
+        ring.drop_idle();
+        assert!(matches!(ring.after(0), Ahead::Behind));
+        assert!(matches!(ring.after(1), Ahead::UpToDate));
+        assert_eq!((ring.frames.capacity(), ring.bytes), (0, 0));
+        ring.push(frame(2));
+        assert_eq!(numbers(ring.after(1)), [2]);
     }
 
     #[derive(Default)]
