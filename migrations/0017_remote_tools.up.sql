@@ -166,8 +166,10 @@ declare
 begin
     for v_tool in
         select kb.remote_queue(t.project_id, t.queue, t.name, t.version) as queue
-        from kb.remote_worker_tools s join kb.remote_tools t on t.id = s.tool_id
-        where s.worker_id = p_worker
+        from kb.remote_workers w
+        join kb.remote_worker_tools s on s.worker_id = w.id
+        join kb.remote_tools t on t.id = s.tool_id
+        where w.id = p_worker and not w.draining
         order by random()
     loop
         exit when v_left <= 0;

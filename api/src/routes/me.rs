@@ -34,7 +34,7 @@ pub struct Me {
     pub token_expires_at: Option<DateTime<Utc>>,
     /// `owner`, `member`, `viewer`, `operator` or `service`
     pub role: String,
-    /// `read`, `write`, `admin`: scopes that both the credential and the role allow
+    /// `read`, `write`, `admin`, `worker`: scopes that both the credential and the role allow
     pub scopes: Vec<String>,
 }
 

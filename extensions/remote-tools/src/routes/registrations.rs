@@ -9,6 +9,7 @@ use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Worker};
 use rejoin_http::extract::{Body, Segments};
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
+use rejoin_integrations::mcp::offers;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -125,6 +126,15 @@ async fn register(
     .map_err(|_| Problem::internal())?;
     checked.map_err(|why| Problem::bad_request("invalid_registration", why))?;
     let mut tx = caller.begin(&state).await?;
+    let names: Vec<String> = worker.tools.iter().map(|tool| tool.name.clone()).collect();
+    let taken = offers::named(&mut *tx, caller.workspace_id, &names).await?;
+    if !taken.is_empty() {
+        let detail = format!(
+            "an MCP server of the project has tools with these names: {}; choose others",
+            taken.join(", ")
+        );
+        return Err(Problem::conflict("tool_conflict", detail));
+    }
     let alive_s = state.args.lease().as_secs_f64();
     let max = state.args.remote_workers_max;
     let id = registrations::register(&mut tx, caller.workspace_id, &queue, &worker, alive_s, max)

@@ -163,6 +163,21 @@ async fn a_cancelled_call_is_not_handed_out() {
 }
 
 #[tokio::test]
+async fn a_draining_program_gets_no_calls() {
+    let app = TestApp::start().await;
+    let program = Program::register(app.client(), json!([tool("refund")])).await;
+    let (status, _) = program.send("heartbeats", json!({"draining": true})).await;
+    assert_eq!(status, StatusCode::OK);
+    let (_, posted) = asked(&app, json!({"order": "A-7"})).await;
+    assert!(program.claim(1, 2).await.is_empty());
+    let other = Program::register(app.client(), json!([tool("refund")])).await;
+    let call = other.next().await;
+    other.complete(&call, json!("refunded")).await;
+    events_of(&app, &posted).await;
+    assert_eq!(result_for_model(&app), r#""refunded""#);
+}
+
+#[tokio::test]
 async fn a_user_confirms_a_call_before_it_is_handed_out() {
     let app = TestApp::start().await;
     let program = Program::register(app.client(), json!([tool_with("refund", json!({"confirm": true}))])).await;
