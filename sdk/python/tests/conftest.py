@@ -9,6 +9,7 @@ import pytest
 
 from cutting_proxy import CuttingProxy
 from live_server import LiveServer
+from protocol_server import ProtocolServer
 from rejoin import Client
 from scripted_model import ScriptedModel
 
@@ -61,3 +62,12 @@ def proxy(server: LiveServer) -> Iterator[CuttingProxy]:
     proxy = CuttingProxy(server.url)
     yield proxy
     proxy.close()
+
+
+@pytest.fixture
+def api() -> Iterator[ProtocolServer]:
+    """A strict API for workers. A worker that has violated the protocol fails its test."""
+    api = ProtocolServer()
+    yield api
+    api.away()
+    assert api.violations == []

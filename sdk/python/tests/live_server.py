@@ -40,6 +40,7 @@ class LiveServer:
             "REJOIN_LEASE_MS": "3000",
             "REJOIN_HEARTBEAT_MS": "1000",
             "REJOIN_HEARTBEAT_S": "1",
+            "REJOIN_REMOTE_LEASE_S": "3",
         }
         self._log = (self.data_dir / "log").open("w+b")
         command = [binary, "dev", "--json", "--port", "0", "--data-dir", str(self.data_dir)]

@@ -6,6 +6,15 @@
         turn = client.send("Which packages need libssl3, and why?")
         print(turn.text())
 
+And tools in Python for its agents:
+
+    from rejoin import Worker, tool
+
+    @tool(description="Returns the number of packages that need a package.")
+    def dependents(package: str) -> int: ...
+
+    Worker([dependents]).run()
+
 # Layout
 
 Pure, without I/O:
@@ -24,6 +33,7 @@ With I/O, thin:
 
 - `_async`      `AsyncClient`, on httpx
 - `_sync`       `Client`, made from it by `tools/sync_client.py`
+- `worker`      `tool` and `Worker`; its layout is there
 """
 
 from . import errors, events, webhooks
@@ -39,6 +49,7 @@ from .errors import (
     APIError,
     AuthenticationError,
     BadRequestError,
+    CallCancelledError,
     ConfigurationError,
     ConflictError,
     FileRefusedError,
@@ -49,9 +60,11 @@ from .errors import (
     RateLimitError,
     RejoinError,
     ResponseError,
+    RetryCall,
     RunError,
     RunTimeoutError,
     ServerError,
+    ToolFailure,
     UnreachableError,
     WebhookVerificationError,
 )
@@ -77,16 +90,20 @@ from .transcript import Transcript
 from .turn_state import TurnState
 from .version import __version__
 from .webhooks import WebhookEvent
+from .worker import AsyncCallContext, CallContext, Tool, Worker, tool
 
 __all__ = [
     "APIError",
     "Agent",
+    "AsyncCallContext",
     "AsyncClient",
     "AsyncFollower",
     "AsyncPages",
     "AsyncTurn",
     "AuthenticationError",
     "BadRequestError",
+    "CallCancelledError",
+    "CallContext",
     "Cancelled",
     "CatalogueModel",
     "Client",
@@ -112,11 +129,14 @@ __all__ = [
     "RateLimitError",
     "RejoinError",
     "ResponseError",
+    "RetryCall",
     "Run",
     "RunError",
     "RunTimeoutError",
     "ServerError",
     "SseParser",
+    "Tool",
+    "ToolFailure",
     "Transcript",
     "Turn",
     "TurnResult",
@@ -125,9 +145,11 @@ __all__ = [
     "Usage",
     "WebhookEvent",
     "WebhookVerificationError",
+    "Worker",
     "__version__",
     "errors",
     "events",
     "parse_event",
+    "tool",
     "webhooks",
 ]

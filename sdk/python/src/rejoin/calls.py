@@ -49,6 +49,8 @@ class Call(Generic[T]):
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     is_transfer: bool = False
     """Whether a file is transferred, which may take longer."""
+    silence_s: float | None = None
+    """Longest silence while the response is awaited, in seconds. None: as the client's limits have it."""
 
     def params(self) -> dict[str, str]:
         """Returns the query, without absent values."""

@@ -17,7 +17,10 @@ RejoinError
 ├── ResponseError              a response that this version can't read
 ├── RunError                   the run has failed, or was cancelled
 ├── RunTimeoutError            the run has not ended in time
-└── WebhookVerificationError   the request is not a genuine webhook
+├── WebhookVerificationError   the request is not a genuine webhook
+├── ToolFailure                raised by a tool: an error for the model
+├── RetryCall                  raised by a tool: nothing has happened, call it again
+└── CallCancelledError         raised in a tool: its result is not wanted
 """
 
 from __future__ import annotations
@@ -168,6 +171,24 @@ class RunTimeoutError(RejoinError):
 
 class WebhookVerificationError(RejoinError):
     """The request is not a genuine webhook, or it is too old."""
+
+
+class ToolFailure(RejoinError):  # noqa: N818, an outcome that a tool chooses
+    """Raised by a tool: the call ends as an error, and the model reads this text. It is not repeated.
+
+    Example: `raise ToolFailure("There is no order A-7. Ask for the number on the invoice.")`.
+    """
+
+
+class RetryCall(RejoinError):  # noqa: N818, an outcome that a tool chooses
+    """Raised by a tool: nothing has happened, and the call is handed out again, after 1 s that doubles, at most 5 times.
+
+    The text is the reason, for the model if no attempt succeeds.
+    """
+
+
+class CallCancelledError(RejoinError):
+    """Raised in a tool by its context: the result of the call is not wanted, or another attempt has the call. Clean up and leave."""
 
 
 _BY_STATUS: dict[int, type[APIError]] = {

@@ -29,7 +29,7 @@ class Limits:
     considered dead, and is opened again."""
 
     retry_s: float = 120.0
-    """How long a message is sent again while the server is unreachable or busy."""
+    """How long a message, or the result of a worker's call, is sent again while the server is unreachable or busy."""
 
     outage_s: float = 120.0
     """How long a stream is opened again while the server is unreachable. `float("inf")`: without end."""

@@ -44,7 +44,8 @@ class AsyncHttp:
 
     async def run(self, call: Call[T], content: Any = None) -> T:
         """Sends a request once, and returns its result."""
-        timeout = self._timeout(self.limits.transfer_s if call.is_transfer else self.limits.answer_s)
+        usual_s = self.limits.transfer_s if call.is_transfer else self.limits.answer_s
+        timeout = self._timeout(usual_s if call.silence_s is None else call.silence_s)
         headers = {**call.headers, **self.settings.headers()}
         try:
             response = await self._client.request(

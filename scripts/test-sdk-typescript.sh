@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# The TypeScript package (sdk/typescript): lints, types, and tests of the package as it would be published. The live tests start a real server
+# with the binary of REJOIN_TEST_BIN, or target/debug/rejoin; without either they are skipped (in CI they fail). Arguments are vitest's.
+# test-sdk-typescript.sh [FILE …] [-t NAME]
+# shellcheck source-path=SCRIPTDIR
+NO_WEB_BUILD=1 source "$(dirname "${BASH_SOURCE[0]}")/setup-web.sh"
+
+logs=$PWD/.cache/sdk-typescript
+mkdir -p "$logs"
+find_node || die "the TypeScript package needs Node.js $NODE_NEEDED or newer, and it can't be fetched here"
+
+if [ -z "${REJOIN_TEST_BIN:-}" ] && [ -x "${CARGO_TARGET_DIR:-target}/debug/rejoin" ]; then
+    REJOIN_TEST_BIN=$(realpath "${CARGO_TARGET_DIR:-target}/debug/rejoin")
+    export REJOIN_TEST_BIN
+fi
+if [ -n "${REJOIN_TEST_BIN:-}" ]; then
+    # The tests bring their own PostgreSQL, whatever DATABASE_URL is set to.
+    unset DATABASE_URL
+    setup_postgres
+fi
+
+# quietly NAME COMMAND…: the command's output is shown only if it fails.
+quietly() {
+    local name=$1
+    shift
+    "$@" >"$logs/$name.log" 2>&1 || {
+        cat "$logs/$name.log" >&2
+        die "sdk/typescript: $name has failed"
+    }
+}
+
+cd sdk/typescript
+if ! cmp -s package-lock.json node_modules/.lock-of-rejoin; then
+    quietly install npm ci --no-audit --no-fund --loglevel=error
+    cp package-lock.json node_modules/.lock-of-rejoin
+fi
+quietly build npm run --silent build
+
+checks() {
+    quietly lint npm run --silent lint
+    quietly types npm run --silent check
+}
+
+# Side by side: the tests mostly wait for the server.
+checks &
+checks=$!
+trap 'kill "$checks" 2>/dev/null || true' EXIT
+# Their programs use the package that was built above.
+quietly tests npx vitest run "$@"
+wait "$checks"
+trap - EXIT
+grep -a "SKIPPED" "$logs/tests.log" >&2 || true
+say "sdk/typescript: lints and types are clean; $(sed 's/\x1b\[[0-9;]*m//g' "$logs/tests.log" | grep -a "Tests " | tr -s ' ')"

@@ -1,0 +1,265 @@
+"""One call, from its claim to its recorded result.
+
+Invariants:
+- A function begins only while the worker's registration is known to be alive.
+- A result is sent until the API has confirmed or refused it. What is sent twice, or too late, the API recognizes by the attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ..calls import Call
+from ..errors import APIError, CallCancelledError, RejoinError
+from . import requests
+from .connection import Connection, is_final
+from .context import AsyncCallContext, CallContext
+from .handlers import Cancel, Handlers
+from .held_calls import HeldCall, HeldCalls, Stop
+from .log import log
+from .outcomes import Completed, Failed, Interrupted, Outcome, text
+from .requests import ClaimedCall
+from .tools import Tool
+
+# How long a result waits for a message about progress that was sent before it.
+_PROGRESS_LIMIT_S = 2.0
+
+
+class Execution:
+    """Executes calls."""
+
+    def __init__(
+        self, connection: Connection, tools: Mapping[tuple[str, str], Tool[..., Any]], held: HeldCalls, handlers: Handlers, tasks: TaskGroup
+    ) -> None:
+        self._connection = connection
+        self._tools = tools
+        self._held = held
+        self._handlers = handlers
+        self._tasks = tasks
+        self._loop = asyncio.get_running_loop()
+        self._cancels: dict[HeldCall, Cancel] = {}
+        self._messages: dict[HeldCall, list[str]] = {}
+        self._changed = anyio.Event()
+        self._closed = False
+        self._alive_until_s = time.monotonic() + connection.registration.lease_s
+        self.draining = False
+        """Whether further calls are handed back."""
+
+    def accept(self, call: ClaimedCall, worker_id: str, claimed_at_s: float) -> None:
+        """Begins to execute a call."""
+        held = self._held.add(call, worker_id, claimed_at_s + self._connection.registration.lease_s)
+        if held is None:
+            return
+        for older in self._held.older(held):
+            self.stop(older, Stop.LOST)
+        self._tasks.start_soon(self._execute, held)
+
+    def stop(self, held: HeldCall, why: Stop) -> None:
+        """Stops a call's function."""
+        cancel = self._cancels.get(held)
+        if held.ask_to_stop(why) and cancel is not None:
+            log.warning("%s is stopped: %s", held, why.value)
+            cancel()
+        self._notify()
+
+    def renew(self, until_s: float) -> None:
+        """The API has confirmed that it knows this worker: calls that it has handed out until now are valid until then."""
+        self._alive_until_s = until_s
+        self._notify()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits for a condition about the calls."""
+        while not condition():
+            await self._changed.wait()
+
+    def close(self) -> None:
+        """Stops all functions. What their threads send later, nothing waits for."""
+        self._closed = True
+        for held in self._held.all():
+            self.stop(held, Stop.LEAVING)
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def _execute(self, held: HeldCall) -> None:
+        try:
+            await self._record(held, await self._outcome(held))
+        finally:
+            self._held.remove(held)
+            self._notify()
+
+    async def _outcome(self, held: HeldCall) -> Outcome:
+        call = held.call
+        tool = self._tools.get((call.tool, call.version))
+        if tool is None:
+            return Failed(f"This worker does not have version {call.version} of the tool {call.tool}.", retry=True)
+        if self.draining:
+            return Failed("The worker was stopping when it got the call.", retry=True)
+        # A process that was paused may read the response to a claim when the lease of its calls has ended.
+        await self.until(lambda: held.stop is not None or time.monotonic() < self._alive_until_s)
+        if held.stop is not None:
+            return Interrupted()
+        ended = anyio.Event()
+        outcomes: list[Outcome] = []
+
+        def done(outcome: Outcome) -> None:
+            outcomes.append(outcome)
+            self.soon(ended.set)
+
+        kind = AsyncCallContext if tool.arguments.is_async else CallContext
+        context = kind(
+            id=call.id,
+            attempt=call.attempt,
+            idempotency_key=call.idempotency_key,
+            run_id=call.run_id,
+            conversation_id=call.conversation_id,
+            tool=call.tool,
+            version=call.version,
+            timeout_s=call.timeout_s,
+            checkpoint=call.checkpoint,
+            cancellation=held.cancellation,
+            link=_Link(self, held),
+        )
+        self._cancels[held] = self._handlers.start(tool, call.input, context, done)
+        try:
+            with anyio.move_on_after(call.timeout_s) as in_time:
+                await ended.wait()
+            if in_time.cancelled_caught:
+                self.stop(held, Stop.TIMED_OUT)
+                await ended.wait()
+        finally:
+            del self._cancels[held]
+        return outcomes[0]
+
+    async def _record(self, held: HeldCall, outcome: Outcome) -> None:
+        """Sends the result."""
+        with anyio.move_on_after(_PROGRESS_LIMIT_S):
+            await self.until(lambda: held not in self._messages)
+        result = held.to_record(outcome)
+        if isinstance(result, Completed):
+            result = await self._record_one(held, result)
+        if isinstance(result, Failed):
+            await self._record_one(held, result)
+
+    async def _record_one(self, held: HeldCall, result: Completed | Failed) -> Failed | None:
+        """Sends a result. If the API refuses it, returns what to send instead."""
+        call = requests.result(self._connection.queue, held.worker_id, held.call.id, held.call.attempt, result)
+        # After a heartbeat that named the call as cancelled or lost, this is expected.
+        level = logging.WARNING if held.stop is None else logging.INFO
+        try:
+            await self._send_surely(held, call)
+        except CallCancelledError as error:
+            log.log(level, "a result is not sent again: %s", error)
+        except RejoinError as error:
+            return _after_refusal(held, result, error)
+        return None
+
+    async def _send_surely(self, held: HeldCall, request: Call[Any]) -> None:
+        """Sends a request about a call until it is confirmed.
+
+        Raises `CallCancelledError` if the call was lost, and the error if the API refuses the request, or is away for too long.
+        """
+        limit_s = time.monotonic() + self._connection.limits.retry_s
+        pauses = self._connection.pauses()
+        while True:
+            if held.stop is Stop.LOST:
+                raise CallCancelledError(f"{held} has ended, or another attempt has it")
+            try:
+                await self._connection.run(request, self._connection.registration.lease_s)
+                return
+            except RejoinError as error:
+                if isinstance(error, APIError) and error.status == 409:
+                    self.stop(held, Stop.LOST)
+                    raise CallCancelledError(f"{held} was lost: {error}") from error
+                # The lease is renewed while only this request fails. Later than that, the API decides whether the result comes too late.
+                if is_final(error) or time.monotonic() > max(limit_s, held.lease_until_s):
+                    raise
+                await self._connection.wait(pauses, error)
+
+    def soon(self, function: Callable[..., None], *args: Any) -> bool:
+        """Calls this in the worker's event loop, from any thread. Returns false if that has ended."""
+        try:
+            self._loop.call_soon_threadsafe(function, *args)
+        except RuntimeError:
+            return False
+        return True
+
+    def report(self, held: HeldCall, message: str) -> None:
+        """Sends a message about progress. It replaces one that was not sent yet."""
+        if self._closed or held.stop is Stop.LOST or held not in self._cancels:
+            return
+        waiting = self._messages.get(held)
+        self._messages[held] = [message]
+        if waiting is None:
+            self._tasks.start_soon(self._report, held)
+
+    async def _report(self, held: HeldCall) -> None:
+        try:
+            while self._messages[held]:
+                message = self._messages[held].pop()
+                call = requests.progress(self._connection.queue, held.worker_id, held.call.id, held.call.attempt, text(message))
+                try:
+                    await self._connection.run(call, self._connection.registration.lease_s)
+                except RejoinError as error:
+                    log.info("%s: a message was not sent: %s", held, error)
+                    if isinstance(error, APIError) and error.status == 409:
+                        self.stop(held, Stop.LOST)
+        finally:
+            del self._messages[held]
+            self._notify()
+
+    def store(self, held: HeldCall, value: Any, stored: Future[None]) -> None:
+        """Stores a checkpoint."""
+        if not stored.set_running_or_notify_cancel():
+            return
+        if self._closed or held.stop is Stop.LOST or held not in self._cancels:
+            stored.set_exception(CallCancelledError(f"{held} has ended"))
+        else:
+            self._tasks.start_soon(self._store, held, value, stored)
+
+    async def _store(self, held: HeldCall, value: Any, stored: Future[None]) -> None:
+        request = requests.checkpoint(self._connection.queue, held.worker_id, held.call.id, held.call.attempt, value)
+        try:
+            await self._send_surely(held, request)
+        except RejoinError as error:
+            stored.set_exception(error)
+        except BaseException:
+            stored.set_exception(CallCancelledError("the worker ends"))
+            raise
+        else:
+            stored.set_result(None)
+
+
+class _Link:
+    """The way of a context to the worker."""
+
+    def __init__(self, execution: Execution, held: HeldCall) -> None:
+        self._execution = execution
+        self._held = held
+
+    def progress(self, message: str) -> None:
+        self._execution.soon(self._execution.report, self._held, message)
+
+    def store(self, checkpoint: Any) -> Future[None]:
+        stored: Future[None] = Future()
+        if not self._execution.soon(self._execution.store, self._held, checkpoint, stored):
+            stored.set_exception(CallCancelledError("the worker has ended"))
+        return stored
+
+
+def _after_refusal(held: HeldCall, result: Completed | Failed, error: RejoinError) -> Failed | None:
+    """Returns what to record instead of a result that the API has not recorded. None: nothing."""
+    if isinstance(result, Completed) and isinstance(error, APIError) and error.status in (400, 413, 415, 422):
+        log.error("%s: the API refuses its output: %s", held, error)
+        return Failed(text(f"The tool has completed, but its output was refused: {error.detail}"))
+    log.error("%s: its result can't be recorded: %s", held, error)
+    return None

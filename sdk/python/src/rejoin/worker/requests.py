@@ -1,0 +1,121 @@
+"""The requests of the worker protocol, and what they return. Nothing here does I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..calls import Call, nothing, path, reader
+from ..model import Model
+from .outcomes import Completed, Failed
+from .tools import Tool
+
+
+class Registration(Model):
+    """A registered worker."""
+
+    worker_id: str
+    lease_s: float
+    """Seconds without a heartbeat until its calls are lost."""
+    heartbeat_s: float
+    """Seconds between two heartbeats."""
+    claim_wait_max_s: int
+    """Maximum duration of a claim, in seconds."""
+
+
+class ClaimedCall(Model):
+    """A call of a tool that this worker has to execute."""
+
+    id: str
+    attempt: int
+    tool: str
+    version: str
+    input: dict[str, Any]
+    idempotency_key: str
+    timeout_s: float
+    run_id: str | None = None
+    conversation_id: str | None = None
+    checkpoint: Any = None
+
+
+class Claimed(Model):
+    """The calls of one claim."""
+
+    calls: list[ClaimedCall]
+
+
+class Heartbeat(Model):
+    """The state of the calls of a heartbeat, by their ids."""
+
+    cancelled: list[str] = []
+    """The run does not want the result."""
+    lost: list[str] = []
+    """This attempt no longer has the call."""
+
+
+class Recorded(Model):
+    """What the API has recorded of a call."""
+
+    status: str
+
+
+def register(queue: str, name: str, version: str, slots: int, tools: Iterable[Tool[..., Any]]) -> Call[Registration]:
+    """Registers a worker."""
+    body = {"name": name, "version": version, "language": "python", "slots": slots, "tools": [definition(tool) for tool in tools]}
+    return Call("POST", path("workers", queue, "registrations"), reader(Registration), json=body)
+
+
+def definition(tool: Tool[..., Any]) -> dict[str, Any]:
+    """Returns a tool as a registration has it."""
+    return {
+        "name": tool.name,
+        "version": tool.version,
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+        "outputSchema": tool.output_schema,
+        "readOnly": tool.read_only,
+        "idempotent": tool.idempotent,
+        "confirm": tool.confirm,
+        "timeoutS": tool.timeout_s,
+        "whenAbsent": tool.when_absent,
+    }
+
+
+def claim(queue: str, worker_id: str, max_calls: int, wait_s: int, answer_s: float) -> Call[Claimed]:
+    """Claims calls. The response may take `wait_s`, and then `answer_s`."""
+    body = {"workerId": worker_id, "max": max_calls, "waitS": wait_s}
+    return Call("POST", path("workers", queue, "claims"), reader(Claimed), json=body, silence_s=wait_s + answer_s)
+
+
+def heartbeat(queue: str, worker_id: str, attempts: Iterable[tuple[str, int]], draining: bool) -> Call[Heartbeat]:
+    """Renews the leases of calls."""
+    calls = [{"id": id_, "attempt": attempt} for id_, attempt in attempts]
+    body = {"workerId": worker_id, "calls": calls, "draining": draining}
+    return Call("POST", path("workers", queue, "heartbeats"), reader(Heartbeat), json=body)
+
+
+def result(queue: str, worker_id: str, call_id: str, attempt: int, outcome: Completed | Failed) -> Call[Recorded]:
+    """Records how an attempt has ended."""
+    if isinstance(outcome, Completed):
+        return _about(queue, worker_id, call_id, attempt, "completion", {"output": outcome.output})
+    return _about(queue, worker_id, call_id, attempt, "failure", {"error": outcome.error, "retry": outcome.retry})
+
+
+def progress(queue: str, worker_id: str, call_id: str, attempt: int, message: str) -> Call[Recorded]:
+    """Shows a message to readers of the run."""
+    return _about(queue, worker_id, call_id, attempt, "progress", {"message": message})
+
+
+def checkpoint(queue: str, worker_id: str, call_id: str, attempt: int, value: Any) -> Call[Recorded]:
+    """Stores a checkpoint for the next attempt."""
+    return _about(queue, worker_id, call_id, attempt, "progress", {"checkpoint": value})
+
+
+def leave(queue: str, worker_id: str) -> Call[None]:
+    """Ends a registration."""
+    return Call("DELETE", path("workers", queue, "registrations", worker_id), nothing)
+
+
+def _about(queue: str, worker_id: str, call_id: str, attempt: int, what: str, fields: Mapping[str, Any]) -> Call[Recorded]:
+    body = {"workerId": worker_id, "attempt": attempt, **fields}
+    return Call("POST", path("workers", queue, "calls", call_id, what), reader(Recorded), json=body)

@@ -1,0 +1,65 @@
+"""What the API for workers in `protocol_server` knows of workers and calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+TOOL_FIELDS = {
+    "name": str,
+    "version": str,
+    "description": str,
+    "inputSchema": dict,
+    "outputSchema": (dict, type(None)),
+    "readOnly": bool,
+    "idempotent": bool,
+    "confirm": bool,
+    "timeoutS": int,
+    "whenAbsent": str,
+}
+
+
+class ProblemError(Exception):
+    """A response that is not a success."""
+
+    def __init__(self, status: int, code: str) -> None:
+        self.status = status
+        self.code = code
+
+
+@dataclass
+class Registered:
+    """A live worker."""
+
+    id: str
+    queue: str
+    slots: int
+    tools: dict[tuple[str, str], dict[str, Any]]
+    alive_until: float
+    draining_since: float = float("inf")
+
+
+@dataclass
+class Offered:
+    """A call of an agent."""
+
+    id: str
+    tool: str
+    version: str
+    input: dict[str, Any]
+    timeout_s: int
+    status: str = "waiting"
+    attempt: int = 0
+    worker_id: str = ""
+    lease_until: float = 0.0
+    not_before: float = 0.0
+    repeatable: bool = False
+    cancelled: bool = False
+    checkpoint: Any = None
+    output: Any = None
+    error: str | None = None
+    messages: list[str] = field(default_factory=list)
+    recorded: tuple[int, str, Any] | None = None
+    """The attempt, and the request that has ended it."""
+    lost: set[int] = field(default_factory=set)
+    """The attempts that the response to a heartbeat has named as lost."""

@@ -1,0 +1,80 @@
+"""A worker as a program: python worker_program.py DRAIN_TIMEOUT_S. The API is in REJOIN_URL and REJOIN_API_KEY."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rejoin import CallContext, Limits, Worker, tool
+
+HOLD_LIMIT_S = 60.0
+
+
+@tool
+def echo(text: str) -> str:
+    """Returns the text."""
+    return text
+
+
+@tool
+def hold(folder: str, call: CallContext) -> str:
+    """Creates the file `begun-ATTEMPT` in a folder, and returns when there is a file `end` in it."""
+    Path(folder, f"begun-{call.attempt}").touch()
+    _until(Path(folder, "end"))
+    return f"process {os.getpid()}"
+
+
+@tool(idempotent=True)
+def hold_idempotent(folder: str, call: CallContext) -> str:
+    """As `hold`, but a lost call is repeated."""
+    return hold(folder, call)
+
+
+@tool(confirm=True)
+def pay(amount: float) -> str:
+    """Pays."""
+    return f"paid {amount}"
+
+
+@tool
+def wait_cancelled(folder: str, call: CallContext) -> str:
+    """Creates the file `begun-ATTEMPT` in a folder, and `stopped` when the call is cancelled."""
+    Path(folder, f"begun-{call.attempt}").touch()
+    if call.wait_cancelled(HOLD_LIMIT_S):
+        Path(folder, "stopped").touch()
+    return "done"
+
+
+def _until(path: Path) -> None:
+    deadline = time.monotonic() + HOLD_LIMIT_S
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{path} was not created")
+        time.sleep(0.01)
+
+
+@contextmanager
+def worker_process(url: str, api_key: str, drain_timeout_s: float = 60) -> Iterator[subprocess.Popen[bytes]]:
+    """Runs this program in the block, and kills it at its end, unless it has ended before."""
+    settings = {**os.environ, "REJOIN_URL": url, "REJOIN_API_KEY": api_key}
+    process = subprocess.Popen([sys.executable, __file__, str(drain_timeout_s)], env=settings)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+if __name__ == "__main__":
+    Worker(
+        [echo, hold, hold_idempotent, pay, wait_cancelled],
+        slots=4,
+        name=f"program-{os.getpid()}",
+        drain_timeout_s=float(sys.argv[1]),
+        limits=Limits(pause_min_s=0.05, pause_max_s=0.2),
+    ).run()

@@ -1,0 +1,50 @@
+/**
+ * Tools in TypeScript, for the agents of Rejoin: the worker protocol (docs/reference/worker-protocol.md).
+ *
+ * Pure, without I/O:
+ *
+ * - `schemas`      schemas of zod and JSON Schemas: what is announced, and how values are read
+ * - `tool`         `tool`
+ * - `callContext`  what a function can know and do about its call
+ * - `outcomes`     how a call has ended: results and errors become JSON
+ * - `requests`     the requests of the protocol, and what they return
+ * - `heldCalls`    the calls that this worker has, their leases, and why they are stopped
+ * - `settings`     where the API is
+ * - `limits`, `errors`
+ *
+ * With I/O:
+ *
+ * - `surroundings`, `signals`, `clock`, `changes`, `logger`  the process, time, and waiting
+ * - `http`         one request
+ * - `connection`   the registration, and requests to the API
+ * - `handler`      calls functions
+ * - `execution`    one call, from its claim to its recorded result
+ * - `session`      heartbeats, claims, and an orderly end
+ * - `worker`       `Worker`
+ */
+export { CallContext, type CallFields } from './callContext.js';
+export {
+  APIError,
+  CallCancelledError,
+  ConfigurationError,
+  RejoinError,
+  ResponseError,
+  RetryCall,
+  ToolFailure,
+  UnreachableError,
+} from './errors.js';
+export type { AnyTool } from './handler.js';
+export type { Limits } from './limits.js';
+export type { Logger } from './logger.js';
+export type { JsonSchema, Schema } from './schemas.js';
+export type { ApiKey } from './settings.js';
+export {
+  type ArgumentsOf,
+  type ResultOf,
+  Tool,
+  type ToolDefinition,
+  type ToolOptions,
+  tool,
+  type WhenAbsent,
+} from './tool.js';
+export { Worker, type WorkerOptions } from './worker.js';

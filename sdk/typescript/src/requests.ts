@@ -1,0 +1,111 @@
+/** The requests of the worker protocol (docs/reference/worker-protocol.md), and what they return. Nothing here does I/O. */
+import { z } from 'zod';
+import type { Completed, Failed } from './outcomes.js';
+import type { ToolDefinition } from './tool.js';
+
+/** One request, and how its response is read. */
+export interface Request<T> {
+  readonly method: 'POST' | 'DELETE';
+  readonly path: string;
+  readonly body?: unknown;
+  readonly response: z.ZodType<T>;
+}
+
+const registration = z.object({
+  workerId: z.string(),
+  leaseS: z.number().positive(),
+  heartbeatS: z.number().positive(),
+  claimWaitMaxS: z.number().nonnegative(),
+});
+const claimedCall = z.object({
+  id: z.string(),
+  attempt: z.number(),
+  tool: z.string(),
+  version: z.string(),
+  input: z.record(z.string(), z.unknown()),
+  idempotencyKey: z.string(),
+  timeoutS: z.number().positive(),
+  runId: z.string().nullish(),
+  conversationId: z.string().nullish(),
+  checkpoint: z.unknown(),
+});
+const claimed = z.object({ calls: z.array(claimedCall) });
+const ids = z.array(z.string()).default([]);
+const heartbeatAnswer = z.object({ cancelled: ids, lost: ids });
+const recorded = z.object({ status: z.string() });
+const nothing = z.undefined();
+
+/** A registered worker. */
+export type Registration = z.output<typeof registration>;
+/** A call that this worker has to execute. */
+export type ClaimedCall = z.output<typeof claimedCall>;
+/** The calls of a heartbeat that are to be stopped, by their ids. */
+export type HeartbeatAnswer = z.output<typeof heartbeatAnswer>;
+
+/** What a worker registers with. */
+export interface Announcement {
+  readonly name: string;
+  readonly version: string;
+  readonly slots: number;
+  readonly tools: readonly ToolDefinition[];
+}
+
+/** Registers a worker. */
+export function register(queue: string, announcement: Announcement): Request<Registration> {
+  const body = { ...announcement, language: 'typescript' };
+  return { method: 'POST', path: path(queue, 'registrations'), body, response: registration };
+}
+
+/** Claims calls. */
+export function claim(queue: string, workerId: string, max: number, waitS: number): Request<z.output<typeof claimed>> {
+  return { method: 'POST', path: path(queue, 'claims'), body: { workerId, max, waitS }, response: claimed };
+}
+
+/** Renews the leases of calls. */
+export function heartbeat(
+  queue: string,
+  workerId: string,
+  calls: readonly { id: string; attempt: number }[],
+  draining: boolean,
+): Request<HeartbeatAnswer> {
+  const body = { workerId, calls: calls.map(({ id, attempt }) => ({ id, attempt })), draining };
+  return { method: 'POST', path: path(queue, 'heartbeats'), body, response: heartbeatAnswer };
+}
+
+/** An attempt of a call, as those name it that send something about it. */
+export interface Attempt {
+  readonly queue: string;
+  readonly workerId: string;
+  readonly id: string;
+  readonly attempt: number;
+}
+
+/** Records how an attempt has ended. */
+export function result(attempt: Attempt, outcome: Completed | Failed): Request<unknown> {
+  if (outcome.kind === 'completed') return about(attempt, 'completion', { output: outcome.output });
+  return about(attempt, 'failure', { error: outcome.error, retry: outcome.retry });
+}
+
+/** Shows a message to people. */
+export function progress(attempt: Attempt, message: string): Request<unknown> {
+  return about(attempt, 'progress', { message });
+}
+
+/** Stores a checkpoint for the next attempt. */
+export function checkpoint(attempt: Attempt, value: unknown): Request<unknown> {
+  return about(attempt, 'progress', { checkpoint: value });
+}
+
+/** Ends a registration. */
+export function leave(queue: string, workerId: string): Request<undefined> {
+  return { method: 'DELETE', path: path(queue, 'registrations', workerId), response: nothing };
+}
+
+function about({ queue, workerId, id, attempt }: Attempt, what: string, fields: object): Request<unknown> {
+  const body = { workerId, attempt, ...fields };
+  return { method: 'POST', path: path(queue, 'calls', id, what), body, response: recorded };
+}
+
+function path(...parts: string[]): string {
+  return `/api/workers/${parts.map(encodeURIComponent).join('/')}`;
+}

@@ -1,0 +1,97 @@
+/** What the API for workers in `protocolRules` knows of workers and calls. */
+import type { ToolDefinition } from '../src/index.js';
+
+export type Body = Record<string, unknown>;
+
+/** A response that is not a success. */
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+  ) {
+    super(code);
+  }
+}
+
+/** A live worker. */
+export interface Registered {
+  readonly id: string;
+  readonly queue: string;
+  readonly slots: number;
+  readonly tools: ReadonlyMap<string, ToolDefinition>;
+  aliveUntil: number;
+  drainingSince: number;
+}
+
+export type Status = 'waiting' | 'running' | 'completed' | 'error' | 'outcome_unknown' | 'cancelled';
+
+/** A call of an agent. */
+export interface Offered {
+  readonly id: string;
+  readonly tool: string;
+  readonly version: string;
+  readonly input: Body;
+  readonly timeoutS: number;
+  status: Status;
+  attempt: number;
+  workerId: string;
+  leaseUntil: number;
+  notBefore: number;
+  repeatable: boolean;
+  checkpoint: unknown;
+  output: unknown;
+  error: string | undefined;
+  messages: string[];
+  /** The attempt, and the request that has ended it. */
+  recorded: string | undefined;
+  /** The attempts that the response to a heartbeat has named as cancelled or lost. */
+  void: Set<number>;
+}
+
+type Check = (value: unknown) => boolean;
+
+const isText: Check = (value) => typeof value === 'string';
+const isWhole: Check = (value) => Number.isInteger(value);
+const isFlag: Check = (value) => typeof value === 'boolean';
+const isObject: Check = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isAny: Check = (value) => value !== undefined;
+
+/** The fields of each request. Those with a name that ends in `?` may be absent. */
+export const FIELDS = {
+  registration: { name: isText, version: isText, language: isText, slots: isWhole, tools: Array.isArray },
+  tool: {
+    name: isText,
+    version: isText,
+    description: isText,
+    inputSchema: isObject,
+    outputSchema: (value) => value === null || isObject(value),
+    readOnly: isFlag,
+    idempotent: isFlag,
+    confirm: isFlag,
+    timeoutS: isWhole,
+    whenAbsent: (value) => value === 'wait' || value === 'hide',
+  },
+  claim: { workerId: isText, max: isWhole, waitS: isWhole },
+  heartbeat: { workerId: isText, calls: Array.isArray, draining: isFlag },
+  attempt: { id: isText, attempt: isWhole },
+  completion: { workerId: isText, attempt: isWhole, output: isAny },
+  failure: { workerId: isText, attempt: isWhole, error: isText, retry: isFlag },
+  progress: {
+    workerId: isText,
+    attempt: isWhole,
+    'message?': isText,
+    'checkpoint?': (value) => isAny(value) && value !== null,
+  },
+} satisfies Record<string, Record<string, Check>>;
+
+/** Returns the names of the fields that are missing, unknown or of another type. */
+export function faultsOf(kind: keyof typeof FIELDS, body: Body): string[] {
+  const checks = new Map<string, Check>();
+  const needed: string[] = [];
+  for (const [name, check] of Object.entries(FIELDS[kind] as Record<string, Check>)) {
+    checks.set(name.replace('?', ''), check);
+    if (!name.endsWith('?')) needed.push(name);
+  }
+  const names = new Set([...needed, ...Object.keys(Object(body))]);
+  return [...names].filter((name) => !checks.get(name)?.(body[name]));
+}

@@ -1,0 +1,210 @@
+/**
+ * The workers and calls of one workspace: docs/reference/worker-protocol.md, read strictly. What a worker may not do is in `violations`.
+ *
+ * The numbers are smaller than those of a real server, so that no test waits for long.
+ */
+import { randomUUID } from 'node:crypto';
+import type { ToolDefinition } from '../src/index.js';
+import { type Body, type FIELDS, faultsOf, type Offered, Problem, type Registered } from './protocolRecords.js';
+
+export const KEY = 'rejoin_worker_key';
+const ATTEMPTS_MAX = 5;
+const RETRY_MS = 50;
+/** A claim that was sent before the worker began to drain may arrive after that. */
+const LATE_CLAIM_MS = 500;
+/** How often a claim that waits looks for calls. */
+const LOOK_MS = 10;
+
+export const nowMs = () => performance.now();
+
+export class ProtocolRules {
+  leaseS = 60;
+  heartbeatS = 0.2;
+  claimWaitMaxS = 1;
+  allowed = true;
+  readonly workers = new Map<string, Registered>();
+  readonly calls = new Map<string, Offered>();
+  readonly violations: string[] = [];
+  /** The number of times that the API has gone away: a claim that waited then gets nothing. */
+  protected epoch = 0;
+
+  /** Returns the status and the JSON of a response. Throws a `Problem`. */
+  async respond(
+    method: string,
+    path: string,
+    body: Body,
+    authorization: string | undefined,
+  ): Promise<[number, unknown]> {
+    const match =
+      /^\/api\/workers\/([A-Za-z0-9_.-]{1,64})\/(registrations|claims|heartbeats|calls)((?:\/[^/]+)*)$/.exec(path);
+    if (!match) throw this.#violation(404, 'not_found', `${method} ${path}`);
+    const [, queue = '', kind, tail = ''] = match;
+    const rest = tail.split('/').slice(1);
+    if (authorization !== `Bearer ${KEY}`) throw new Problem(401, 'unauthenticated');
+    if (!this.allowed) throw new Problem(403, 'forbidden');
+    this.sweep();
+    if (method === 'DELETE' && kind === 'registrations' && rest.length === 1) return [204, this.#leave(rest[0]!)];
+    if (method !== 'POST' || rest.length !== (kind === 'calls' ? 2 : 0))
+      throw this.#violation(404, 'not_found', `${method} ${path}`);
+    if (kind === 'registrations') return [201, this.#register(queue, body)];
+    if (kind === 'claims') return [200, await this.#claim(queue, body)];
+    if (kind === 'heartbeats') return [200, this.#heartbeat(queue, body)];
+    return [200, { status: this.#about(rest[0]!, rest[1]!, body) }];
+  }
+
+  /** Ends the leases that were not renewed. */
+  sweep(): void {
+    for (const worker of this.workers.values()) if (worker.aliveUntil < nowMs()) this.workers.delete(worker.id);
+    for (const call of this.calls.values()) if (call.leaseUntil < nowMs()) this.#lose(call);
+  }
+
+  #violation(status: number, code: string, what: string): Problem {
+    this.violations.push(what);
+    return new Problem(status, code);
+  }
+
+  #fields(kind: keyof typeof FIELDS, body: Body): void {
+    const faults = faultsOf(kind, body);
+    if (faults.length > 0) throw this.#violation(400, 'bad_request', `fields ${faults} of ${JSON.stringify(body)}`);
+  }
+
+  #register(queue: string, body: Body): unknown {
+    this.#fields('registration', body);
+    const tools = new Map<string, ToolDefinition>();
+    for (const tool of body.tools as ToolDefinition[]) {
+      this.#fields('tool', tool as unknown as Body);
+      const named = /^[A-Za-z0-9_-]{1,64} [A-Za-z0-9_.-]{1,32}$/.test(`${tool.name} ${tool.version}`);
+      const ranged = tool.timeoutS >= 1 && tool.timeoutS <= 86_400 && tool.description;
+      if (!named || !ranged || tool.inputSchema.type !== 'object')
+        throw this.#violation(400, 'bad_request', `tool ${JSON.stringify(tool)}`);
+      tools.set(keyOf(tool.name, tool.version), tool);
+    }
+    for (const other of this.workers.values())
+      for (const [key, tool] of other.tools)
+        if (tools.has(key) && JSON.stringify(tools.get(key)) !== JSON.stringify(tool))
+          throw new Problem(409, 'tool_conflict');
+    const worker: Registered = {
+      id: randomUUID(),
+      queue,
+      slots: body.slots as number,
+      tools,
+      aliveUntil: nowMs() + this.leaseS * 1000,
+      drainingSince: Infinity,
+    };
+    this.workers.set(worker.id, worker);
+    const { leaseS, heartbeatS, claimWaitMaxS } = this;
+    return { workerId: worker.id, queue, leaseS, heartbeatS, claimWaitMaxS };
+  }
+
+  #worker(queue: string, body: Body): Registered {
+    const worker = this.workers.get(body.workerId as string);
+    if (worker?.queue !== queue) throw new Problem(404, 'worker_unknown');
+    return worker;
+  }
+
+  async #claim(queue: string, body: Body): Promise<unknown> {
+    this.#fields('claim', body);
+    const { max, waitS } = body as { max: number; waitS: number };
+    const worker = this.#worker(queue, body);
+    const has = [...this.calls.values()].filter(
+      (call) => call.workerId === worker.id && call.status === 'running',
+    ).length;
+    if (max < 1 || waitS > this.claimWaitMaxS || has + max > worker.slots)
+      throw this.#violation(400, 'bad_request', `claim ${JSON.stringify(body)} of a worker with ${has} calls`);
+    if (worker.drainingSince + LATE_CLAIM_MS < nowMs()) this.violations.push('a claim of a worker that drains');
+    worker.aliveUntil = Math.max(worker.aliveUntil, nowMs() + (waitS + this.leaseS) * 1000);
+    const [untilMs, epoch] = [nowMs() + waitS * 1000, this.epoch];
+    for (;;) {
+      this.#worker(queue, body);
+      const isGone = epoch !== this.epoch || worker.drainingSince <= nowMs();
+      const waiting = isGone ? [] : [...this.calls.values()].filter((call) => isFor(worker, call)).slice(0, max);
+      if (waiting.length > 0 || isGone || nowMs() >= untilMs)
+        return { calls: waiting.map((call) => this.#handOut(call, worker)) };
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+      this.sweep();
+    }
+  }
+
+  #handOut(call: Offered, worker: Registered): unknown {
+    const tool = worker.tools.get(keyOf(call.tool, call.version))!;
+    call.attempt += 1;
+    call.status = 'running';
+    call.workerId = worker.id;
+    call.leaseUntil = nowMs() + this.leaseS * 1000;
+    call.repeatable = tool.readOnly || tool.idempotent;
+    const { id, attempt, version, input, timeoutS, checkpoint } = call;
+    const more = { runId: 'run', conversationId: null, callId: 'call_1', createdAt: '2026-11-26T12:00:00Z' };
+    return { id, attempt, tool: call.tool, version, input, idempotencyKey: `key-${id}`, timeoutS, checkpoint, ...more };
+  }
+
+  #heartbeat(queue: string, body: Body): unknown {
+    this.#fields('heartbeat', body);
+    const worker = this.#worker(queue, body);
+    worker.aliveUntil = nowMs() + this.leaseS * 1000;
+    if (body.draining) worker.drainingSince = Math.min(worker.drainingSince, nowMs());
+    const answer: Record<'held' | 'cancelled' | 'lost', string[]> = { held: [], cancelled: [], lost: [] };
+    for (const one of body.calls as { id: string; attempt: number }[]) {
+      this.#fields('attempt', one as unknown as Body);
+      const call = this.calls.get(one.id)!;
+      const has = call.workerId === worker.id && call.attempt === one.attempt;
+      const state =
+        has && call.status === 'running' ? 'held' : has && call.status === 'cancelled' ? 'cancelled' : 'lost';
+      answer[state].push(call.id);
+      if (state === 'held') call.leaseUntil = worker.aliveUntil;
+      else call.void.add(one.attempt);
+    }
+    return answer;
+  }
+
+  /** A completion, failure or progress. */
+  #about(id: string, kind: string, body: Body): string {
+    const call = this.calls.get(id);
+    if (!call || (kind !== 'completion' && kind !== 'failure' && kind !== 'progress'))
+      throw this.#violation(404, 'call_not_found', `${kind} of ${id}`);
+    this.#fields(kind, body);
+    const recorded = JSON.stringify([kind, body]);
+    if (call.recorded === recorded) return call.status;
+    const attempt = body.attempt as number;
+    if (call.status !== 'running' || call.workerId !== body.workerId || call.attempt !== attempt) {
+      if (call.void.has(attempt) && !call.recorded)
+        this.violations.push(`${kind} of an attempt that was cancelled or lost`);
+      throw new Problem(409, 'stale_attempt');
+    }
+    if (kind === 'progress') {
+      if (body.message !== undefined) call.messages.push(body.message as string);
+      call.checkpoint = body.checkpoint ?? call.checkpoint;
+      return 'running';
+    }
+    call.recorded = recorded;
+    if (kind === 'completion') {
+      call.status = 'completed';
+      call.output = body.output;
+    } else if (body.retry && call.attempt < ATTEMPTS_MAX) {
+      call.status = 'waiting';
+      call.notBefore = nowMs() + RETRY_MS;
+    } else {
+      call.status = 'error';
+      call.error = body.error as string;
+    }
+    return call.status;
+  }
+
+  #leave(workerId: string): undefined {
+    if (!this.workers.delete(workerId)) throw new Problem(404, 'worker_unknown');
+    for (const call of this.calls.values()) if (call.workerId === workerId) this.#lose(call);
+  }
+
+  #lose(call: Offered): void {
+    if (call.status !== 'running') return;
+    const again = (call.repeatable || call.checkpoint !== null) && call.attempt < ATTEMPTS_MAX;
+    call.status = again ? 'waiting' : 'outcome_unknown';
+  }
+}
+
+function isFor(worker: Registered, call: Offered): boolean {
+  return call.status === 'waiting' && call.notBefore <= nowMs() && worker.tools.has(keyOf(call.tool, call.version));
+}
+
+function keyOf(name: string, version: string): string {
+  return `${name}@${version}`;
+}

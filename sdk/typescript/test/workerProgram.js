@@ -1,0 +1,72 @@
+// A worker as a program: node workerProgram.js DRAIN_TIMEOUT_MS. The API is in REJOIN_URL and REJOIN_API_KEY. It uses the built package.
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { tool, Worker } from '@rejoin/sdk';
+import { z } from 'zod';
+
+const HOLD_LIMIT_MS = 60_000;
+const folderInput = z.object({ folder: z.string() });
+
+const echo = tool({
+  name: 'echo',
+  description: 'Returns the text.',
+  input: z.object({ text: z.string() }),
+  run: ({ text }) => text,
+});
+
+async function holding({ folder }, call) {
+  writeFileSync(join(folder, `begun-${call.attempt}`), '');
+  const deadline = Date.now() + HOLD_LIMIT_MS;
+  while (!existsSync(join(folder, 'end'))) {
+    if (Date.now() > deadline) throw new Error('there is no end');
+    await pause(10);
+  }
+  return `process ${process.pid}`;
+}
+
+const hold = tool({
+  name: 'hold',
+  description: 'Creates the file `begun-ATTEMPT` in a folder, and returns when there is a file `end` in it.',
+  input: folderInput,
+  run: holding,
+});
+
+const holdIdempotent = tool({
+  name: 'hold_idempotent',
+  description: 'As `hold`, but a lost call is repeated.',
+  input: folderInput,
+  idempotent: true,
+  run: holding,
+});
+
+const block = tool({
+  name: 'block',
+  description: 'Blocks the event loop.',
+  input: z.object({ ms: z.number(), folder: z.string() }),
+  run: ({ ms, folder }, call) => {
+    writeFileSync(join(folder, `begun-${call.attempt}`), '');
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+    return 'blocked';
+  },
+});
+
+const waitCancelled = tool({
+  name: 'wait_cancelled',
+  description: 'Creates the file `begun-ATTEMPT` in a folder, and `stopped` when the call is cancelled.',
+  input: folderInput,
+  run: async ({ folder }, call) => {
+    writeFileSync(join(folder, `begun-${call.attempt}`), '');
+    await pause(HOLD_LIMIT_MS, undefined, { signal: call.signal }).catch(() =>
+      writeFileSync(join(folder, 'stopped'), ''),
+    );
+    return 'done';
+  },
+});
+
+await new Worker([echo, hold, holdIdempotent, block, waitCancelled], {
+  slots: 4,
+  name: `program-${process.pid}`,
+  drainTimeoutMs: Number(process.argv[2]),
+  limits: { pauseMinMs: 50, pauseMaxMs: 200 },
+}).run();
