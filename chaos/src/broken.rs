@@ -56,7 +56,7 @@ const fn scene(
     }
 }
 
-const SCENES: [Scene; 19] = [
+const SCENES: [Scene; 21] = [
     scene(
         Fault::NoFence,
         &["chat"],
@@ -97,6 +97,8 @@ const SCENES: [Scene; 19] = [
     scene(Fault::NoSweep, &["chat"], &["kill-worker"], 4, &["I6"]),
     scene(Fault::ReadersKeep, &["chat"], &[], 4, &["I10"]),
     scene(Fault::ParentSleeps, &["together"], &[], 4, &["I12"]),
+    scene(Fault::LostCallRepeated, &["program"], &[], 8, &["I7"]),
+    scene(Fault::StaleResultAccepted, &["program"], &[], 10, &["I15"]),
 ];
 
 #[expect(clippy::print_stdout, reason = "the verdict goes to whoever asked")]

@@ -18,6 +18,7 @@ mod i11_visible;
 mod i12_joins;
 mod i13_cancelled;
 mod i14_isolation;
+mod i15_programs;
 
 use std::fmt;
 use std::path::Path;
@@ -31,7 +32,7 @@ pub use case::Case;
 type Check = fn(&Case) -> Vec<String>;
 
 /// All invariants.
-const CHECKS: [(&str, &str, Check); 14] = [
+const CHECKS: [(&str, &str, Check); 15] = [
     ("I1", "every accepted message gets exactly one done", i01_done::check),
     (
         "I2",
@@ -66,6 +67,11 @@ const CHECKS: [(&str, &str, Check); 14] = [
     ("I12", "a task runs once, a parent joins once", i12_joins::check),
     ("I13", "no tool starts after a cancellation", i13_cancelled::check),
     ("I14", "no data crosses a project or an owner", i14_isolation::check),
+    (
+        "I15",
+        "one attempt of a program's call has its result on record",
+        i15_programs::check,
+    ),
 ];
 
 /// A violated invariant.

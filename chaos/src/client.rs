@@ -158,7 +158,7 @@ impl Client {
 }
 
 /// Status and body; None without a complete response.
-async fn answer_of(request: reqwest::RequestBuilder) -> Option<(StatusCode, Value)> {
+pub async fn answer_of(request: reqwest::RequestBuilder) -> Option<(StatusCode, Value)> {
     let asked = async {
         let response = request.send().await.ok()?;
         let status = response.status();

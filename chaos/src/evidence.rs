@@ -1,5 +1,5 @@
 //! Evidence of a run outside the database, as JSON lines in one directory: clients' responses (`posts`), readers'
-//! events (`readers`), tools' effects (`ledger`), and injected faults with times (`faults`).
+//! events (`readers`), tools' effects (`ledger`), results of programs (`accepted`), and injected faults with times (`faults`).
 //!
 //! Written during the run; the checker reads nothing but these and the database.
 
@@ -118,6 +118,14 @@ pub struct Injected {
     pub worker: Option<Uuid>,
 }
 
+/// A result of a user's program that the API has accepted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Accepted {
+    pub run_id: Uuid,
+    pub call_id: String,
+    pub attempt: i64,
+}
+
 /// Further observations of the runner.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Notes {
@@ -139,6 +147,7 @@ pub struct Evidence {
     pub directory: PathBuf,
     posts: Lines,
     readers: Lines,
+    accepted: Lines,
     faults: Lines,
     notes: Lines,
 }
@@ -157,6 +166,7 @@ impl Evidence {
         Ok(Self {
             posts: lines("posts")?,
             readers: lines("readers")?,
+            accepted: lines("accepted")?,
             faults: lines("faults")?,
             notes: lines("notes")?,
             directory: directory.to_owned(),
@@ -180,6 +190,10 @@ impl Evidence {
         write(&self.readers, session);
     }
 
+    pub fn accepted(&self, result: &Accepted) {
+        write(&self.accepted, result);
+    }
+
     pub fn fault(&self, fault: &Injected) {
         write(&self.faults, fault);
     }
@@ -191,7 +205,7 @@ impl Evidence {
 
     /// Flushes all files.
     pub fn flush(&self) -> Result<()> {
-        for lines in [&self.posts, &self.readers, &self.faults, &self.notes] {
+        for lines in [&self.posts, &self.readers, &self.accepted, &self.faults, &self.notes] {
             lines.lock().expect("no panic while it is held").flush()?;
         }
         Ok(())

@@ -8,6 +8,7 @@
 //! - `load`      users' load; `client`: posting; `readers`: reading; `plan`: expected turns
 //! - `model`     the scripted model; `tools`: tools with external effects; `worker`: `rejoin worker` with these tools
 //! - `mcp_server` an MCP server that hangs, dies and lies
+//! - `programs`  users' programs that serve tools over HTTP, and fail
 //! - `dags`      DAGs of tasks while workers are killed at random
 //! - `faults`    fault injection
 //! - `evidence`  evidence outside the database; `witness`: the database's record of its jobs
@@ -26,6 +27,7 @@ pub mod mcp_server;
 pub mod model;
 pub mod plan;
 pub mod plot;
+pub mod programs;
 pub mod proxy;
 pub mod readers;
 pub mod recovery;

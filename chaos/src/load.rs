@@ -9,6 +9,7 @@
 //! - `insistent` the same post many times at once, and a different one with its key
 //! - `outside`   an agent that pays by a hostile MCP server
 //! - `together`  trees of sub-agents, DAGs of tasks, questions to users
+//! - `program`   an agent with tools of users' programs
 //! - `stranger`  a user who tries to access others' data
 
 mod busy;
@@ -17,6 +18,7 @@ mod cancels;
 mod chat;
 mod insistent;
 mod outside;
+mod program;
 mod stranger;
 mod together;
 mod triggered;
@@ -61,6 +63,7 @@ pub fn all() -> Vec<Arc<dyn Load>> {
         Arc::new(triggered::Triggered),
         Arc::new(insistent::Insistent),
         Arc::new(outside::Outside),
+        Arc::new(program::Program),
         Arc::new(together::Together),
         Arc::new(stranger::Stranger),
     ]

@@ -16,6 +16,7 @@ use crate::checker::{self, Case, Violation};
 use crate::evidence::Notes;
 use crate::faults::{self, Fault, Tally};
 use crate::load::{Crowd, Load};
+use crate::programs;
 use crate::recovery::Recoveries;
 use crate::world::{Shape, World};
 
@@ -94,6 +95,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     let began = Instant::now();
     let world = World::start(&options.shape).await?;
     info!(evidence = %options.shape.directory.display(), "everything runs");
+    let programs = programs::start(&world, options.seed)?;
     let mut crowd = Crowd::start(&world, &options.loads, options.users, options.seed);
     let sampling_ends = CancellationToken::new();
     let sampling = tokio::spawn(sample(world.clone(), sampling_ends.clone()));
@@ -154,6 +156,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
         postgres_major: world.postgres_major,
         took: began.elapsed(),
     };
+    drop(programs);
     stop(&world).await;
     Ok(outcome)
 }

@@ -26,7 +26,7 @@ use crate::evidence::Evidence;
 use crate::fleet::{Member, Place, Role, Settings};
 use crate::plan::{AGENT, ASK, PLAN, SPAWN, TASKS};
 use crate::proxy::Proxy;
-use crate::{mcp_server, model, tools, witness};
+use crate::{mcp_server, model, programs, tools, witness};
 
 /// Timeout of the fleet's start.
 const READY_LIMIT: Duration = Duration::from_secs(60);
@@ -106,6 +106,10 @@ impl World {
         let users = users(&db).await?;
         let model = model::start().await?;
         let mut environment = outside(&evidence)?;
+        environment.push((
+            "REJOIN_REMOTE_LEASE_S".to_owned(),
+            shape.lease.as_secs().max(1).to_string(),
+        ));
         environment.extend(shape.environment.iter().cloned());
         let settings = Settings {
             lease: shape.lease,
@@ -274,6 +278,8 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
             tools::PAY.to_owned(),
             tools::LOOK.to_owned(),
             mcp_server::PAY.to_owned(),
+            programs::PAY.to_owned(),
+            programs::LOOK.to_owned(),
             SPAWN.to_owned(),
             TASKS.to_owned(),
             ASK.to_owned(),

@@ -9,7 +9,7 @@ use sqlx::PgPool;
 use sqlx::types::chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::evidence::{self, Injected, Notes, Post, Session, Target};
+use crate::evidence::{self, Accepted, Injected, Notes, Post, Session, Target};
 use crate::plan::Plan;
 use crate::tools::Effect;
 use crate::witness::{self, Seen};
@@ -20,6 +20,8 @@ pub struct Case {
     pub effects: Vec<Effect>,
     /// Effects of the MCP server, which knows no runs: a call is identified by its arguments.
     pub outside: Vec<Effect>,
+    /// Results of users' programs that the API has accepted.
+    pub accepted: Vec<Accepted>,
     pub faults: Vec<Injected>,
     pub notes: Notes,
     pub runs: HashMap<Uuid, Run>,
@@ -100,6 +102,7 @@ pub struct Call {
     pub tool_name: String,
     pub status: String,
     pub started_at: Option<DateTime<Utc>>,
+    pub output: Option<Value>,
 }
 
 impl Case {
@@ -126,7 +129,7 @@ impl Case {
     }
 
     /// Returns the runs of accepted posts.
-    pub fn accepted(&self) -> impl Iterator<Item = (&Post, Plan, Uuid)> {
+    pub fn accepted_posts(&self) -> impl Iterator<Item = (&Post, Plan, Uuid)> {
         self.posts.iter().filter_map(|post| {
             let told = post.told.as_ref()?;
             Some((post, Plan::of(&post.plan)?, told.run_id?))
@@ -218,6 +221,7 @@ pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
         sessions: evidence::read(directory, "readers")?,
         effects: evidence::read(directory, "ledger")?,
         outside: evidence::read(directory, "outside")?,
+        accepted: evidence::read(directory, "accepted")?,
         faults: evidence::read(directory, "faults")?,
         notes: evidence::read(directory, "notes")?.pop().unwrap_or_default(),
         runs: runs.into_iter().map(|run| (run.id, run)).collect(),
@@ -226,7 +230,7 @@ pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
         messages: sqlx::query_as("select id, conversation_id, role, content from kb.chat_messages")
             .fetch_all(db)
             .await?,
-        calls: sqlx::query_as("select id, run_id, call_id, tool_name, status, started_at from kb.agent_run_tool_calls")
+        calls: sqlx::query_as("select id, run_id, call_id, tool_name, status, started_at, output from kb.agent_run_tool_calls")
             .fetch_all(db)
             .await?,
         tasks: sqlx::query_as("select id, state, started_at, finished_at from kb.tasks")

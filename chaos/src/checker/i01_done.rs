@@ -27,7 +27,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
             ));
         }
     }
-    for (post, _, run_id) in case.accepted() {
+    for (post, _, run_id) in case.accepted_posts() {
         let Some(run) = case.runs.get(&run_id) else {
             wrong.push(format!(
                 "{}: its run {run_id} was acknowledged and is not there",

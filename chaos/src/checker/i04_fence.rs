@@ -10,7 +10,7 @@ use crate::evidence::Expected;
 pub(super) fn check(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
     let messages: HashMap<_, _> = case.messages.iter().map(|message| (message.id, message)).collect();
-    for (post, plan, run_id) in case.accepted() {
+    for (post, plan, run_id) in case.accepted_posts() {
         let Some(run) = case.runs.get(&run_id) else { continue };
         let events = case.events_of(run);
         let (shown, whole) = (text_of(run_id, &events), plan.reply());

@@ -6,7 +6,7 @@ use super::Case;
 
 pub(super) fn check(case: &Case) -> Vec<String> {
     let cancelled: HashMap<_, _> = case
-        .accepted()
+        .accepted_posts()
         .filter_map(|(post, _, run)| Some((run, post.cancelled_at_us?)))
         .collect();
     case.calls

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::Command;
 use rejoin_event_log::wakeup::Wake;
+use rejoin_faults::Fault;
 use rejoin_runs::remote_calls::RemoteStatus;
 
 /// Why and how a call ends.
@@ -58,10 +59,15 @@ impl Command for EndRemoteCall<'_> {
             RemoteEnd::Failed(error) | RemoteEnd::OutcomeUnknown(error) => (None, Some(error)),
             RemoteEnd::Cancelled => (None, None),
         };
+        let attempt = if rejoin_faults::enabled(Fault::StaleResultAccepted) {
+            None
+        } else {
+            self.attempt
+        };
         let ended = sqlx::query!(
             r#"select status as "status!", resumed as "resumed!" from kb.end_remote_call($1, $2, $3, $4, $5)"#,
             self.id,
-            self.attempt as _,
+            attempt as _,
             self.end.status().as_str(),
             output as _,
             error as _

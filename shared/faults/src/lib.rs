@@ -43,10 +43,14 @@ pub enum Fault {
     ReadersKeep,
     /// A parent is not resumed when its last sub-agent ends (I12).
     ParentSleeps,
+    /// A call of a user's program is handed out again after its loss, whatever its tool may (I7).
+    LostCallRepeated,
+    /// The result of an attempt that has lost its call is accepted (I15).
+    StaleResultAccepted,
 }
 
 impl Fault {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::NoFence,
         Self::NoPoll,
         Self::SettleBeforeEvents,
@@ -66,6 +70,8 @@ impl Fault {
         Self::NoSweep,
         Self::ReadersKeep,
         Self::ParentSleeps,
+        Self::LostCallRepeated,
+        Self::StaleResultAccepted,
     ];
 
     /// The name in the environment variable.
@@ -90,6 +96,8 @@ impl Fault {
             Self::NoSweep => "no-sweep",
             Self::ReadersKeep => "readers-keep",
             Self::ParentSleeps => "parent-sleeps",
+            Self::LostCallRepeated => "lost-call-repeated",
+            Self::StaleResultAccepted => "stale-result-accepted",
         }
     }
 }

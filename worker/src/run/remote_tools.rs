@@ -2,6 +2,7 @@
 //! worker of the program, and the run is suspended until the call has ended. A user's confirmation comes before.
 
 use rejoin_commands::DeferredWhat;
+use rejoin_faults::Fault;
 use rejoin_runs::questions;
 use rejoin_runs::remote_calls::{self, RemoteCall, RemoteStatus};
 use rejoin_runs::tool_calls::{CallStatus, ToolCallRow};
@@ -69,7 +70,7 @@ fn handed_over(tool: &SharedTool, input: Value) -> Answer {
         Some(remote) => Answer::Awaited(DeferredWhat::Remote {
             remote: Box::new(remote.clone()),
             input,
-            repeatable: spec.read_only || spec.idempotent,
+            repeatable: spec.read_only || spec.idempotent || rejoin_faults::enabled(Fault::LostCallRepeated),
         }),
         None => Answer::Ended(Ended::refused(format!(
             "the tool {} is no longer remote; call it again",
