@@ -35,6 +35,8 @@ pub struct Script {
 
 /// Tools that cost one small query.
 const TOOLS: [&str; 2] = ["schema_version", "list_entity_types"];
+/// Those of a user's program, called if the first one is offered.
+pub const REMOTE_TOOLS: [&str; 2] = ["bench_first", "bench_second"];
 const PREFIX: &str = "bench";
 
 impl Script {
@@ -138,8 +140,11 @@ async fn complete(body: Bytes) -> Response {
     tokio::time::sleep(Duration::from_millis(script.think_ms).mul_f64(share)).await;
     if calls < script.calls {
         let id = format!("call_{asked}_{}", now_us());
+        let offered = request["tools"].as_array().into_iter().flatten();
+        let is_remote = offered.clone().any(|tool| tool["function"]["name"] == REMOTE_TOOLS[0]);
+        let tools = if is_remote { REMOTE_TOOLS } else { TOOLS };
         let call = json!({"index": 0, "id": id, "type": "function",
-            "function": {"name": TOOLS[calls % TOOLS.len()], "arguments": "{}"}});
+            "function": {"name": tools[calls % tools.len()], "arguments": "{}"}});
         let body = frame(json!({"tool_calls": [call]}), None) + &end("tool_calls");
         return event_stream(Body::from(body));
     }

@@ -71,7 +71,15 @@ impl Fleet {
 
     /// Creates an agent with the graph's tools and any number of steps.
     pub async fn agent(&self) -> Result<Uuid> {
+        let usual = agents::defaults().remove(0);
+        self.agent_with(&usual.name, usual.tools).await
+    }
+
+    /// The same with this name and these tools.
+    pub async fn agent_with(&self, name: &str, tools: Vec<String>) -> Result<Uuid> {
         let mut content = agents::defaults().remove(0);
+        name.clone_into(&mut content.name);
+        content.tools = tools;
         content.model = Some(ModelChoice::named("openai:scripted"));
         content.max_steps = None;
         content.is_default = false;

@@ -11,6 +11,7 @@ mod idle;
 mod limits;
 mod prewarm;
 mod queue;
+mod remote;
 mod resume;
 mod scale;
 mod search;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(turn::Turn),
         Box::new(prewarm::Prewarm),
         Box::new(steps::Steps),
+        Box::new(remote::Remote),
         Box::new(agents::Agents),
         Box::new(tasks::Tasks),
         Box::new(scale::Scale::default()),

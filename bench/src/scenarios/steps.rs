@@ -85,15 +85,16 @@ impl Scenario for Steps {
     }
 }
 
-struct Measured {
+pub(super) struct Measured {
     /// Sum over all runs, without the model.
     platform_us: u64,
-    took_us: u64,
-    between: Latencies,
+    pub took_us: u64,
+    /// Between two calls of the model.
+    pub between: Latencies,
 }
 
 /// `together` chats post `each` runs, one after the other.
-async fn runs(fleet: &Fleet, agent: Uuid, script: Script, together: usize, each: usize) -> Result<Measured> {
+pub(super) async fn runs(fleet: &Fleet, agent: Uuid, script: Script, together: usize, each: usize) -> Result<Measured> {
     let began = now_us();
     let mut chats = Vec::new();
     for _ in 0..together {

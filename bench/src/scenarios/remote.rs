@@ -1,0 +1,146 @@
+//! `remote`: what a call of a tool in a user's program costs: the run is suspended, the program takes the call over HTTP, and its result resumes
+//! the run. Compared with a tool of the worker in the same run.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use async_trait::async_trait;
+use futures::future::join_all;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::steps::runs;
+use crate::model::{REMOTE_TOOLS, Script};
+use crate::product::Fleet;
+use crate::results::{Better, Column, Of, PlotKind, Table};
+use crate::scenario::{Context, Recorder, Scenario};
+
+pub struct Remote;
+
+const TABLE: &str = "remote";
+/// Calls that the program executes at once.
+const SLOTS: u32 = 200;
+
+#[async_trait]
+impl Scenario for Remote {
+    fn name(&self) -> &'static str {
+        "remote"
+    }
+
+    fn about(&self) -> &'static str {
+        "calls of a tool that a user's program serves over HTTP, with a model and a tool that answer at once"
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        let columns = vec![
+            Column::new("remote", "remote tool: p50", "ms", Better::Lower, Of::Rejoin).ratio_to("own"),
+            Column::new("p99", "p99", "ms", Better::Lower, Of::Rejoin),
+            Column::new("own", "tool of the worker: p50", "ms", Better::Lower, Of::Limit),
+            Column::new(
+                "rate",
+                "remote calls a second, all runs",
+                "1/s",
+                Better::Higher,
+                Of::Rejoin,
+            ),
+        ];
+        let table = Table::new(
+            TABLE,
+            "Milliseconds between two model calls, with one tool call",
+            "runs",
+            columns,
+        );
+        vec![table.plot(PlotKind::Bars, &["remote", "own"], false)]
+    }
+
+    async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
+        let fleet = Fleet::start(context, &[]).await?;
+        let program = Program::start(&fleet).await?;
+        let remote = fleet
+            .agent_with("remote", REMOTE_TOOLS.map(str::to_owned).to_vec())
+            .await?;
+        let own = fleet.agent().await?;
+        let script = Script {
+            calls: context.sized(50, 4),
+            tokens: 1,
+            pause_ms: 0,
+            think_ms: 0,
+        };
+        // Connections, prepared statements.
+        runs(&fleet, remote, script, 1, 1).await?;
+        runs(&fleet, own, script, 1, 1).await?;
+        for (row, together, each) in [
+            ("1 at a time", 1, context.sized(6, 1)),
+            ("10 at once", 10, context.sized(2, 1)),
+            ("100 at once", context.sized(100, 10), 1),
+        ] {
+            let found = runs(&fleet, remote, script, together, each).await?;
+            let calls = (script.calls * together * each) as f64;
+            out.record(TABLE, row, "remote", found.between.quantile_ms(0.5));
+            out.record(TABLE, row, "p99", found.between.quantile_ms(0.99));
+            out.record(TABLE, row, "rate", calls / (found.took_us as f64 / 1_000_000.0));
+            let found = runs(&fleet, own, script, together, each).await?;
+            out.record(TABLE, row, "own", found.between.quantile_ms(0.5));
+        }
+        out.note(format!(
+            "Runs of {} steps with a tool call each. The program is a process on the same machine with {SLOTS} slots; it takes calls by long polls and \
+             returns their results one by one.",
+            script.calls
+        ));
+        program.stop();
+        fleet.stop(context).await
+    }
+}
+
+/// A program that serves the tools.
+struct Program(JoinHandle<Result<()>>);
+
+impl Program {
+    async fn start(fleet: &Fleet) -> Result<Self> {
+        let client = reqwest::Client::new();
+        let base = format!("{}/api/workers/default", fleet.urls[0]);
+        let key = fleet.database.api_key.clone();
+        let tools: Vec<Value> = REMOTE_TOOLS
+            .iter()
+            .map(|name| json!({"name": name, "description": "", "inputSchema": {"type": "object", "properties": {}}, "idempotent": true}))
+            .collect();
+        let registration = json!({"name": "bench", "slots": SLOTS, "tools": tools});
+        let registered = post(&client, &key, &format!("{base}/registrations"), registration).await?;
+        let worker = registered["workerId"].as_str().context("an id")?.to_owned();
+        Ok(Self(tokio::spawn(serve(client, key, base, worker))))
+    }
+
+    fn stop(self) {
+        self.0.abort();
+    }
+}
+
+/// Takes calls and completes them, until it is stopped.
+async fn serve(client: reqwest::Client, key: String, base: String, worker: String) -> Result<()> {
+    loop {
+        let claim = json!({"workerId": worker, "max": SLOTS, "waitS": 20});
+        let claimed = post(&client, &key, &format!("{base}/claims"), claim).await?;
+        let calls = claimed["calls"].as_array().context("calls")?.clone();
+        let completions = calls.iter().map(|call| {
+            let path = format!("{base}/calls/{}/completion", call["id"].as_str().unwrap_or_default());
+            let body = json!({"workerId": worker, "attempt": call["attempt"], "output": {"done": true}});
+            let (client, key) = (client.clone(), key.clone());
+            async move { post(&client, &key, &path, body).await }
+        });
+        // The next claim does not wait for these results.
+        tokio::spawn(join_all(completions.collect::<Vec<_>>()));
+    }
+}
+
+async fn post(client: &reqwest::Client, key: &str, url: &str, body: Value) -> Result<Value> {
+    let request = client
+        .post(url)
+        .bearer_auth(key)
+        .timeout(Duration::from_secs(60))
+        .json(&body);
+    let response = request.send().await?;
+    let status = response.status();
+    let answer: Value = response.json().await?;
+    ensure!(status.is_success(), "{url} was answered with {status}: {answer}");
+    Ok(answer)
+}
