@@ -168,14 +168,14 @@ fn refuse(inner: &Mutex<Inner>, status: StatusCode, said: &str) -> Response {
 
 /// Issues a token for a valid assertion.
 async fn token(State(inner): Shared, Form(form): Form<HashMap<String, String>>) -> Response {
-    let told = match form.get("grant_type").map(String::as_str) {
+    let reply = match form.get("grant_type").map(String::as_str) {
         Some(GRANT) => assertion(
             &lock(&inner).public_key,
             form.get("assertion").map_or("", String::as_str),
         ),
         _ => Err("unsupported_grant_type"),
     };
-    match told {
+    match reply {
         Ok(claims) => {
             let mut inner = lock(&inner);
             inner.claims.push(claims);

@@ -92,9 +92,9 @@ impl ObjectServer {
             .output()
             .await
             .expect("curl runs");
-        let (said, failed) = (&output.stdout, &output.stderr);
-        let said = [said, failed].map(|text| String::from_utf8_lossy(text));
-        assert!(output.status.success(), "{arguments:?} {place}: {said:?}");
+        let (printed, failed) = (&output.stdout, &output.stderr);
+        let printed = [printed, failed].map(|text| String::from_utf8_lossy(text));
+        assert!(output.status.success(), "{arguments:?} {place}: {printed:?}");
         output.stdout
     }
 }

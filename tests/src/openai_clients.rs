@@ -89,11 +89,11 @@ impl OpenAi {
         };
         command.arg(task.to_string()).stdin(Stdio::null()).kill_on_drop(true);
         let output = command.output().await.expect("the client starts");
-        let said = String::from_utf8_lossy(&output.stdout);
-        let line = said.lines().last().unwrap_or_default();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let line = text.lines().last().unwrap_or_default();
         serde_json::from_str(line).unwrap_or_else(|_| {
             let why = String::from_utf8_lossy(&output.stderr);
-            panic!("the client printed no result: {said}{why}")
+            panic!("the client printed no result: {text}{why}")
         })
     }
 
@@ -126,9 +126,9 @@ impl OpenAi {
             Language::JavaScript => json!([arguments]),
             Language::Python => arguments,
         };
-        let said = self.runs(json!({ "task": task, "args": args })).await;
-        assert!(said.get("error").is_none(), "{said:#}");
-        said["result"].clone()
+        let reply = self.runs(json!({ "task": task, "args": args })).await;
+        assert!(reply.get("error").is_none(), "{reply:#}");
+        reply["result"].clone()
     }
 }
 

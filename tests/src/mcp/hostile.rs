@@ -173,8 +173,8 @@ async fn speak(State(shared): There, Json(message): Json<Value>) -> Response {
 
 /// Announces a changed list whenever it was requested.
 async fn shout(State(shared): There) -> Response {
-    let said = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
-    let event = Bytes::from(format!("data: {said}\n\n"));
+    let body = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+    let event = Bytes::from(format!("data: {body}\n\n"));
     let events = stream::unfold(shared, move |shared| {
         let event = event.clone();
         async move {

@@ -116,18 +116,18 @@ async fn no_agent_sees_or_starts_anything_of_another_project() {
         ],
     );
     let events = json_of(&app.client().ask(Some(boss), "spy").await);
-    let told: Vec<String> = sent(app.model.requests().last().unwrap())
+    let given: Vec<String> = sent(app.model.requests().last().unwrap())
         .into_iter()
         .filter(|(role, _)| role == "tool")
         .map(|(_, text)| text)
         .collect();
     assert!(
-        told[0].contains("\"boss\"") && !told[0].contains("stranger"),
-        "{told:?}"
+        given[0].contains("\"boss\"") && !given[0].contains("stranger"),
+        "{given:?}"
     );
     assert!(
-        !told[1].contains("Hidden plan") && !told[2].contains("Hidden plan"),
-        "{told:?}"
+        !given[1].contains("Hidden plan") && !given[2].contains("Hidden plan"),
+        "{given:?}"
     );
     let refused = &results(&events)[0];
     assert!(

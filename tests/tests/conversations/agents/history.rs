@@ -160,17 +160,17 @@ async fn a_failed_run_says_why_in_the_list_and_in_detail() {
     app.model.script([Reply::status(401)]);
     let frames = app.client().ask(Some(agent), "hello").await;
     let run = frames[1].json()["runId"].as_str().unwrap().to_owned();
-    let told = frames
+    let published = frames
         .iter()
         .map(|frame| frame.json())
         .find(|event| event["type"] == "error");
-    let told = told.unwrap();
+    let published = published.unwrap();
     let (_, page) = app.client().get(&runs(&app)).await;
     let (_, detail) = app.client().get(&format!("{}/{run}", runs(&app))).await;
     for shown in [&page["items"][0], &detail] {
         assert_eq!(
             (&shown["error"], &shown["errorCode"]),
-            (&told["error"], &json!("model_key_rejected")),
+            (&published["error"], &json!("model_key_rejected")),
             "{shown}"
         );
     }

@@ -100,8 +100,8 @@ async fn a_run_asks_a_person_and_resumes_after_any_restart() {
     assert_eq!(of_kind(&events, "question_answered")[0]["answer"], "blue");
     assert_eq!(of_kind(&events, "agent_state")[0]["state"], "waiting_on_user");
     assert_eq!(of_kind(&events, "done").len(), 1);
-    let told = sent(&app.model.requests()[1]).last().unwrap().1.clone();
-    assert_eq!(told, json!({"answer": "blue"}).to_string());
+    let given = sent(&app.model.requests()[1]).last().unwrap().1.clone();
+    assert_eq!(given, json!({"answer": "blue"}).to_string());
 }
 
 #[tokio::test]

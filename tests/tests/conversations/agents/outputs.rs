@@ -34,8 +34,8 @@ async fn a_fitting_answer_is_data_and_its_text_is_the_same_json() {
     let output = of_kind(&events, "output");
     assert_eq!(output.len(), 1, "{:?}", kinds(&frames));
     assert_eq!(output[0]["output"], json!({"city": "Bonn", "people": 330_000}));
-    let said: Value = serde_json::from_str(&text(&frames)).unwrap();
-    assert_eq!(said, output[0]["output"]);
+    let published: Value = serde_json::from_str(&text(&frames)).unwrap();
+    assert_eq!(published, output[0]["output"]);
     let stored = of_kind(&events, "message");
     assert_eq!(stored.last().unwrap()["message"]["content"], text(&frames));
     assert_eq!(events.last().unwrap()["status"], "completed");

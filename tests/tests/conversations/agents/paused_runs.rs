@@ -112,13 +112,13 @@ async fn repeated_resumption_keeps_every_message_unchanged() {
         before = messages;
     }
     for turn in 1..TURNS {
-        let told = sent(&asked[turn * a_turn]).last().unwrap().1.clone();
+        let given = sent(&asked[turn * a_turn]).last().unwrap().1.clone();
         let (taken, left) = (turn * a_turn, 500 - turn * a_turn);
         assert!(
-            told.contains(&format!("paused after {taken} steps")) && told.contains(&format!("{left} steps left")),
-            "{told}"
+            given.contains(&format!("paused after {taken} steps")) && given.contains(&format!("{left} steps left")),
+            "{given}"
         );
-        assert!(told.ends_with(&format!("turn {turn}")), "{told}");
+        assert!(given.ends_with(&format!("turn {turn}")), "{given}");
     }
     let longest = asked.last().unwrap()["messages"].to_string().len();
     assert!(longest > 60_000, "a long conversation: {longest}");

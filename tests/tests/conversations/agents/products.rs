@@ -368,23 +368,27 @@ async fn the_command_line_previews_applies_and_undoes_a_product() {
                 .env("REJOIN_PROJECT_ID", project)
                 .output()
                 .unwrap();
-            let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-            (output.status.code(), said)
+            let printed =
+                String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+            (output.status.code(), printed)
         })
     };
     let file = path.display().to_string();
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-    let (code, said) = rejoin(words(&["install", &file, "--dry-run"])).await.unwrap();
+    let (code, printed) = rejoin(words(&["install", &file, "--dry-run"])).await.unwrap();
     assert!(
-        code == Some(0) && said.contains("+ agent") && said.contains("would be installed"),
-        "{said}"
+        code == Some(0) && printed.contains("+ agent") && printed.contains("would be installed"),
+        "{printed}"
     );
-    let (code, said) = rejoin(words(&["install", &file])).await.unwrap();
-    assert!(code == Some(0) && said.contains("errands 1.0.0 installed"), "{said}");
-    let (_, said) = rejoin(words(&["install", "--list"])).await.unwrap();
-    assert!(said.contains("errands 1.0.0"), "{said}");
-    let (code, said) = rejoin(words(&["uninstall", "errands"])).await.unwrap();
-    assert!(code == Some(0) && said.contains("- agent"), "{said}");
+    let (code, printed) = rejoin(words(&["install", &file])).await.unwrap();
+    assert!(
+        code == Some(0) && printed.contains("errands 1.0.0 installed"),
+        "{printed}"
+    );
+    let (_, printed) = rejoin(words(&["install", "--list"])).await.unwrap();
+    assert!(printed.contains("errands 1.0.0"), "{printed}");
+    let (code, printed) = rejoin(words(&["uninstall", "errands"])).await.unwrap();
+    assert!(code == Some(0) && printed.contains("- agent"), "{printed}");
     let (_, schema) = rejoin(words(&["install", "--schema"])).await.unwrap();
     let schema: Value = serde_json::from_str(&schema).unwrap();
     assert_eq!(schema["required"], json!(["name", "version"]));

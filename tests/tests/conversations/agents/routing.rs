@@ -33,11 +33,14 @@ pub(super) async fn first_turn(app: &TestApp, client: &Client, body: Value) -> (
     app.model.script([Reply::text("Hello.")]);
     let frames = client.chat(body).await;
     let events = json_of(&frames);
-    let told = of_kind(&events, "telemetry")
+    let published = of_kind(&events, "telemetry")
         .into_iter()
         .find(|event| event["name"] == "routing")
         .map(|event| event["data"].clone());
-    (of_kind(&events, "meta")[0]["agent"].clone(), told.unwrap_or_default())
+    (
+        of_kind(&events, "meta")[0]["agent"].clone(),
+        published.unwrap_or_default(),
+    )
 }
 
 /// Requirements: D04, D09, D12, D13.
@@ -335,8 +338,8 @@ async fn an_agent_that_takes_over_gets_the_prompts_of_all_agents() {
     specialists(&app).await;
     route(&app, json!({"percent": 100})).await;
     let path = format!("/api/workspaces/{}/custom-prompt", app.db.workspace_id);
-    let told = json!({"customPrompt": "Amounts are in cents.", "userPrompt": "Answer in French."});
-    assert_eq!(client.put(&path, told).await.0, 200);
+    let body = json!({"customPrompt": "Amounts are in cents.", "userPrompt": "Answer in French."});
+    assert_eq!(client.put(&path, body).await.0, 200);
     app.model.script([
         Reply::tool("transfer_to_sql", json!({"reason": "tables"})),
         Reply::text("Trois."),
@@ -347,7 +350,7 @@ async fn an_agent_that_takes_over_gets_the_prompts_of_all_agents() {
         .await;
     let taker = &sent(&app.model.requests()[1])[0].1;
     assert!(taker.starts_with("You answer questions from MySQL"), "{taker}");
-    for told in ["Amounts are in cents.", "Answer in French.", "-- of this year"] {
-        assert!(taker.contains(told), "{taker}");
+    for body in ["Amounts are in cents.", "Answer in French.", "-- of this year"] {
+        assert!(taker.contains(body), "{taker}");
     }
 }

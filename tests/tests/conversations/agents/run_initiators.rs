@@ -173,14 +173,14 @@ async fn another_members_run_shows_only_its_agent_state_and_times() {
         ] {
             let (status, page) = other.get(&format!("{history}{query}")).await;
             assert_eq!(status, StatusCode::OK, "{page}");
-            let told = json!({
+            let body = json!({
                 "id": run, "state": "completed", "status": "completed", "conversationId": null,
                 "agentDefinitionId": mine["agentDefinitionId"], "agent": "secretary", "parentRunId": null, "rootRunId": run, "depth": 0,
                 "model": null, "stepCount": 0, "totalSteps": 0, "attempt": 0, "durationMs": mine["durationMs"], "error": null,
                 "errorCode": null, "usage": {}, "createdAt": mine["createdAt"], "startedAt": mine["startedAt"],
                 "finishedAt": mine["finishedAt"], "cancelRequestedAt": null, "restricted": true,
             });
-            assert_eq!(page, json!({"items": [told], "nextCursor": null}), "{role:?} {query}");
+            assert_eq!(page, json!({"items": [body], "nextCursor": null}), "{role:?} {query}");
         }
     }
 }

@@ -136,8 +136,8 @@ async fn every_parent_joins_once_while_workers_die() {
         worker = Process::worker(&app);
     }
     let frames = client.stream(&format!("/api/runs/{run}/events")).await.rest().await;
-    let told = json_of(&frames);
-    assert_eq!(told.last().unwrap()["status"], "completed");
+    let published = json_of(&frames);
+    assert_eq!(published.last().unwrap()["status"], "completed");
     assert_eq!(kinds(&frames).iter().filter(|kind| *kind == "done").count(), 1);
     let runs = runs(&app).await;
     assert_eq!(runs.len(), 1 + 3 + 4);

@@ -286,9 +286,9 @@ async fn a_huge_tool_result_is_an_error_and_a_large_one_is_cut() {
         json!({"text": "x".repeat(1_000_000)}),
         "and is read there"
     );
-    let told = sent(&app.model.requests()[2]).last().unwrap().1.clone();
+    let given = sent(&app.model.requests()[2]).last().unwrap().1.clone();
     assert!(
-        told.len() < 70_000 && told.contains("[truncated: "),
+        given.len() < 70_000 && given.contains("[truncated: "),
         "the model reads the beginning"
     );
 }

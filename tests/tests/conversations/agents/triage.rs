@@ -66,9 +66,9 @@ const OPEN: [&str; 2] = ["is it up to date?", "hey there"];
 
 /// What a model with triage's prompt would do: look once, hand over by the result, or ask.
 fn triage(request: &Value) -> Reply {
-    let said = sent(request);
+    let given = sent(request);
     let asked = last_user_message(request).to_lowercase();
-    let Some((_, listed)) = said.iter().rev().find(|(role, _)| role == "tool") else {
+    let Some((_, listed)) = given.iter().rev().find(|(role, _)| role == "tool") else {
         return Reply::tool("list_data_sources", json!({}));
     };
     let Ok(listed) = serde_json::from_str::<Value>(listed) else {
@@ -167,9 +167,9 @@ async fn triage_hands_over_in_its_first_turn_after_one_look() {
         let (_, _, agent, _) = SOURCES[of];
         let frames = client.chat(json!({"message": message})).await;
         let events = json_of(&frames);
-        let told = &of_kind(&events, "telemetry")[0]["data"];
+        let published = &of_kind(&events, "telemetry")[0]["data"];
         assert_eq!(
-            (&told["agent"], &told["reason"]),
+            (&published["agent"], &published["reason"]),
             (&json!("triage"), &json!("triage")),
             "{message}"
         );

@@ -140,13 +140,13 @@ async fn any_triage_decision_ends_well_and_is_counted_correctly() {
             .map(|event| &event["to"])
             .collect();
         assert_eq!(went, *handoffs, "{message}");
-        let told: Vec<&str> = of_kind(&events, "mcp_tool")
+        let published: Vec<&str> = of_kind(&events, "mcp_tool")
             .into_iter()
             .filter_map(|event| event["error"].as_str())
             .collect();
-        assert_eq!(told.len(), refused.len(), "{message}: {told:?}");
-        for (told, word) in told.iter().zip(*refused) {
-            assert!(told.contains(word), "{message}: {told}");
+        assert_eq!(published.len(), refused.len(), "{message}: {published:?}");
+        for (published, word) in published.iter().zip(*refused) {
+            assert!(published.contains(word), "{message}: {published}");
         }
         assert_eq!(text(&frames), *answer, "{message}");
         let ends = of_kind(&events, "done");

@@ -153,7 +153,7 @@ async fn history_reaches_the_model_once_and_in_order() {
     assert_eq!(second.conversation_id, first.conversation_id);
     let path = format!("/api/runs/{}/events", second.run_id);
     assert_eq!(text(&client.stream(&path).await.rest().await), "Seven.");
-    let told: Vec<Vec<(String, String)>> = app
+    let given: Vec<Vec<(String, String)>> = app
         .model
         .requests()
         .iter()
@@ -168,19 +168,19 @@ async fn history_reaches_the_model_once_and_in_order() {
         pair("assistant", "Five."),
         pair("user", "and then?"),
     ];
-    assert_eq!(told[0], expected);
+    assert_eq!(given[0], expected);
     expected.extend([pair("assistant", "Six."), pair("user", "after that?")]);
-    assert_eq!(told[1], expected);
+    assert_eq!(given[1], expected);
     // The log and the messages have it, too.
     let path = format!("/api/conversations/{}/events", first.conversation_id);
     let mut log = client.stream(&path).await;
     let events = json_of(&log.until("done").await);
-    let said: Vec<&str> = of_kind(&events, "message")
+    let published: Vec<&str> = of_kind(&events, "message")
         .iter()
         .map(|event| event["message"]["content"].as_str().unwrap())
         .collect();
     assert_eq!(
-        said,
+        published,
         [
             "Count in words.",
             "four?",
@@ -221,7 +221,7 @@ async fn what_a_client_brings_along_has_limits() {
         conversation_id,
         ..in_thread(owner, "chat", "hello")
     };
-    let told = PostMessage {
+    let body = PostMessage {
         instructions: Some("x".repeat(100_001)),
         ..PostMessage::new(owner, "hello")
     };
@@ -231,7 +231,7 @@ async fn what_a_client_brings_along_has_limits() {
         (both, "invalid_client_thread"),
         (in_thread(owner, "", "hello"), "invalid_client_thread"),
         (in_thread(owner, &"x".repeat(256), "hello"), "invalid_client_thread"),
-        (told, "instructions_too_long"),
+        (body, "instructions_too_long"),
     ] {
         assert_eq!(refusal(&api, &command).await.0, code);
     }

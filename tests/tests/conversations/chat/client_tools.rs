@@ -137,8 +137,8 @@ async fn a_run_waits_for_the_clients_output_without_a_worker() {
     assert_eq!(events.last().unwrap()["status"], "completed");
     let after = client.stream_after(&path, answered.cursor).await.rest().await;
     assert_eq!(after[0].kind(), "question_answered", "its cursor is just before");
-    let told = sent(&app.model.requests()[1]).last().unwrap().clone();
-    assert_eq!(told, ("tool".to_owned(), output.to_owned()));
+    let given = sent(&app.model.requests()[1]).last().unwrap().clone();
+    assert_eq!(given, ("tool".to_owned(), output.to_owned()));
     assert_eq!(app.model.violations(), Vec::<String>::new());
     let again = answer_client_tool(&api, owner, of, &call.call_id, ClientOutput::Text("late")).await;
     assert!(matches!(again, Err(AnswerError::Closed { status }) if status == "answered"));
@@ -175,8 +175,8 @@ async fn a_run_goes_on_when_both_calls_of_a_step_are_answered() {
     let events = events_of(&app.client(), &posted).await;
     assert_eq!(events.last().unwrap()["status"], "completed");
     assert_eq!(of_kind(&events, "question").len(), 2);
-    let told: Vec<(String, String)> = sent(&app.model.requests()[1]);
-    let results: Vec<&str> = told
+    let given: Vec<(String, String)> = sent(&app.model.requests()[1]);
+    let results: Vec<&str> = given
         .iter()
         .filter(|(role, _)| role == "tool")
         .map(|(_, content)| content.as_str())
@@ -268,8 +268,8 @@ async fn a_message_is_never_taken_for_a_tools_output() {
     assert_eq!((status.as_u16(), &answered["status"]), (200, &json!("answered")));
     let events = events_of(&client, &posted).await;
     assert_eq!(events.last().unwrap()["status"], "completed");
-    let told = sent(&app.model.requests()[1]).last().unwrap().1.clone();
-    assert_eq!(told, r#"{"hour":12}"#);
+    let given = sent(&app.model.requests()[1]).last().unwrap().1.clone();
+    assert_eq!(given, r#"{"hour":12}"#);
     let path = format!("/api/runs/{}/events", queued["runId"].as_str().unwrap());
     assert_eq!(text(&client.stream(&path).await.rest().await), "You are welcome.");
     assert_eq!(
@@ -307,8 +307,8 @@ async fn a_run_waiting_for_its_client_is_cancelled_or_goes_on() {
     rejoin_commands::execute(&app.db.pool, &expire).await.unwrap();
     let events = events_of(&app.client(), &posted).await;
     assert_eq!(events.last().unwrap()["status"], "completed");
-    let told = sent(app.model.requests().last().unwrap()).last().unwrap().1.clone();
-    assert!(told.contains("did not return the output in time"), "{told}");
+    let given = sent(app.model.requests().last().unwrap()).last().unwrap().1.clone();
+    assert!(given.contains("did not return the output in time"), "{given}");
 }
 
 #[tokio::test]
@@ -361,12 +361,12 @@ async fn instructions_hold_for_their_turn_and_end_the_prompt() {
     let agent = app.agent("guide", &[]).await;
     let api = as_api(&app);
     app.model.script([Reply::text("Bonjour."), Reply::text("Hello.")]);
-    let told = PostMessage {
+    let body = PostMessage {
         agent_definition_id: Some(agent),
         instructions: Some("Answer in French.".to_owned()),
         ..PostMessage::new(app.db.owner(), "hi")
     };
-    let posted = post(&api, &told).await;
+    let posted = post(&api, &body).await;
     let client = app.client();
     events_of(&client, &posted).await;
     client

@@ -97,10 +97,10 @@ async fn a_turns_context_is_sent_to_readers_and_the_model() {
     });
     let frames = client.chat(body).await;
     let events = json_of(&frames);
-    let mut told = kinds(&frames);
-    told.retain(|kind| !["usage", "token"].contains(&kind.as_str()));
+    let mut published = kinds(&frames);
+    published.retain(|kind| !["usage", "token"].contains(&kind.as_str()));
     assert_eq!(
-        told,
+        published,
         [
             "message",
             "meta",

@@ -20,14 +20,14 @@ async fn a_session_is_found_or_made_and_prewarmed() {
     app.model.always("x", Reply::text("ok"));
     let client = app.client();
     let warm = async |body: Value| {
-        let (status, said) = client.post("/api/agent/prewarm", body).await;
-        assert_eq!(status, 200, "{said}");
-        said
+        let (status, reply) = client.post("/api/agent/prewarm", body).await;
+        assert_eq!(status, 200, "{reply}");
+        reply
     };
-    let said =
+    let reply =
         warm(json!({"context_type": "project", "project_focus": focus(id, ""), "agent_definition_id": agent})).await;
-    assert_eq!((&said["warmed"], &said["created"]), (&json!(true), &json!(true)));
-    let session = said["session"]["id"].clone();
+    assert_eq!((&reply["warmed"], &reply["created"]), (&json!(true), &json!(true)));
+    let session = reply["session"]["id"].clone();
     let again = warm(json!({"sessionId": session})).await;
     assert_eq!(
         (&again["created"], &again["session"]["id"], &again["warmed"]),

@@ -47,12 +47,12 @@ fn fact(n: usize) -> (String, String) {
 
 /// Summarizes: of each informative sentence, one in `forgets` is omitted, randomly each time.
 fn minutes(given: &str, forgets: u64, round: u64) -> String {
-    let said = given
+    let printed = given
         .lines()
         .flat_map(|line| line.split_inclusive(". "))
         .map(str::trim)
         .filter(|sentence| sentence.contains("By the way"));
-    let kept: Vec<&str> = said
+    let kept: Vec<&str> = printed
         .filter(|sentence| {
             let hash = sentence
                 .bytes()

@@ -137,12 +137,12 @@ async fn a_dialect_page_gets_all_questions_and_replies_by_message() {
             .rest()
             .await,
     );
-    let said: String = of_kind(&reply, "text")
+    let published: String = of_kind(&reply, "text")
         .iter()
         .map(|event| event["content"].as_str().unwrap())
         .collect();
     assert_eq!(
-        (said.as_str(), &reply.last().unwrap()["type"]),
+        (published.as_str(), &reply.last().unwrap()["type"]),
         ("Off we go.", &json!("done"))
     );
     // The asking stream ends with the same turn.
@@ -185,8 +185,8 @@ async fn a_reply_names_an_option_by_its_label_or_says_something_else() {
                 .await,
         );
         assert_eq!(of_kind(&events, "question_answered")[0]["answer"], heard);
-        let told = sent(app.model.requests().last().unwrap()).pop().unwrap().1;
-        assert_eq!(told, json!({"answer": heard}).to_string());
+        let given = sent(app.model.requests().last().unwrap()).pop().unwrap().1;
+        assert_eq!(given, json!({"answer": heard}).to_string());
     }
 }
 

@@ -109,11 +109,11 @@ async fn an_agents_choice_is_stored_and_shown_in_development_only() {
         let question = "count the documents of the orders collection in mongodb";
         let events = json_of(&client.chat(json!({ "message": question })).await);
         assert_eq!(of_kind(&events, "meta")[0]["agent"], "mongodb-analyst");
-        let told: Vec<&Value> = of_kind(&events, "telemetry")
+        let published: Vec<&Value> = of_kind(&events, "telemetry")
             .into_iter()
             .filter(|event| event["name"] == "routing")
             .collect();
-        assert_eq!(told.len(), usize::from(is_on), "{told:?}");
+        assert_eq!(published.len(), usize::from(is_on), "{published:?}");
         let stored: Value = sqlx::query_scalar("select routing from kb.agent_runs")
             .fetch_one(&app.db.pool)
             .await

@@ -231,7 +231,7 @@ async fn the_whole_story_is_shown_as_it_was_recorded() {
     let (_, fetched) = client
         .get(&format!("/api/agent/stream?sessionId={}", session.as_str().unwrap()))
         .await;
-    let said: Vec<&str> = fetched["messages"]
+    let given: Vec<&str> = fetched["messages"]
         .as_array()
         .unwrap()
         .iter()
@@ -239,7 +239,7 @@ async fn the_whole_story_is_shown_as_it_was_recorded() {
         .map(|message| message["content"].as_str().unwrap())
         .collect();
     assert_eq!(
-        said,
+        given,
         ["a trip", "Moon is begun.", "plan it", "The plan is done.", "and break"]
     );
     let (_, listed) = client.get("/api/agent/stream").await;

@@ -213,8 +213,8 @@ async fn a_fast_model_decides_ties_and_its_silence_costs_nothing() {
         Some(3),
         "{answer}"
     );
-    let told = sent(&asked);
-    assert!(told.last().unwrap().1.contains("- bea: "), "{told:?}");
+    let given = sent(&asked);
+    assert!(given.last().unwrap().1.contains("- bea: "), "{given:?}");
     // Its answer is useless, or it is unavailable: the rule decides.
     for id in ["useless", "broken"] {
         let (agent, because) = run(id).await;

@@ -62,8 +62,8 @@ async fn what_failed_is_tried_again_and_what_was_behind_it_may_start() {
         ["completed", "failed", "completed", "skipped", "completed"]
     );
     assert_eq!(dag["state"], "failed");
-    let told = app.model.requests();
-    let last = told.iter().rfind(|request| request.to_string().contains("# Broken"));
+    let given = app.model.requests();
+    let last = given.iter().rfind(|request| request.to_string().contains("# Broken"));
     assert!(
         last.unwrap().to_string().contains("Previous failed attempt"),
         "it knows why the first try failed"

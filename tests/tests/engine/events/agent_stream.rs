@@ -70,11 +70,11 @@ async fn a_turn_in_the_dialect_can_be_left_and_rejoined() {
     );
     assert_eq!(of_kind(&events, "tool_result")[0]["result"]["success"], true);
     assert_eq!(events.last().unwrap()["finished_reason"], "completed");
-    let said: String = of_kind(&events, "text")
+    let published: String = of_kind(&events, "text")
         .iter()
         .map(|event| event["content"].as_str().unwrap())
         .collect();
-    assert_eq!(said, "Let me see. \n\nHere.");
+    assert_eq!(published, "Let me see. \n\nHere.");
 
     // The cursor is the log's own: from any frame on, in this dialect or the native one.
     let numbers: Vec<i64> = frames.iter().filter_map(|frame| frame.id).collect();
@@ -119,7 +119,7 @@ async fn a_turn_in_the_dialect_can_be_left_and_rejoined() {
     let (_, listed) = client.get("/api/agent/stream").await;
     assert_eq!(listed["sessions"][0]["id"], session.as_str());
     let (_, one) = client.get(&path).await;
-    let said: Vec<(&str, &str)> = one["messages"]
+    let published: Vec<(&str, &str)> = one["messages"]
         .as_array()
         .unwrap()
         .iter()
@@ -131,7 +131,7 @@ async fn a_turn_in_the_dialect_can_be_left_and_rejoined() {
         })
         .collect();
     assert_eq!(
-        said,
+        published,
         [
             ("user", ""),
             ("tool", "schema_version"),

@@ -73,8 +73,8 @@ async fn calls_of_the_graphs_tools_are_described_by_objects_names() {
             "read entity \"an entity\" error",
         ]
     );
-    let told = of_kind(&events, "operation");
-    assert_eq!(told[2]["operation"]["entity_id"], *id);
+    let published = of_kind(&events, "operation");
+    assert_eq!(published[2]["operation"]["entity_id"], *id);
     // A page that knows eight entity types gets no others.
     let conversation = events[1]["conversationId"].as_str().unwrap();
     let request = client

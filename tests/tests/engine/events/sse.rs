@@ -233,11 +233,11 @@ async fn a_cursor_that_retention_has_overtaken_is_410_or_a_gap() {
         );
         let mut kept = app.client().stream_after(&path, 5).await;
         assert_eq!(kept.next_event().await.unwrap().id, Some(6));
-        let mut told = app.client().stream(&format!("{path}?after=4&on_gap=event")).await;
-        assert_eq!(told.next().await.unwrap().retry.as_deref(), Some("2000"));
-        let gap = told.next().await.unwrap();
+        let mut reply = app.client().stream(&format!("{path}?after=4&on_gap=event")).await;
+        assert_eq!(reply.next().await.unwrap().retry.as_deref(), Some("2000"));
+        let gap = reply.next().await.unwrap();
         assert_eq!((gap.kind().as_str(), gap.id), ("gap", None));
-        assert_eq!(told.next().await.unwrap().kind(), "snapshot");
+        assert_eq!(reply.next().await.unwrap().kind(), "snapshot");
     }
 }
 

@@ -287,13 +287,13 @@ async fn settling_says_whether_there_is_work_now_that_there_was_not() {
 async fn only_a_failed_connection_makes_a_statement_repeat() {
     let db = support::database().await;
     let client = db.db.pool_pg.get().await.unwrap();
-    let told = async |sql| {
+    let refusal = async |sql| {
         let error = client.query_one(sql, &[]).await.expect_err(sql);
         PgError::from(error).is_transient()
     };
-    assert!(!told("select 1 / 0").await, "it fails each time");
-    assert!(told("select pg_terminate_backend(pg_backend_pid())").await);
-    assert!(told("select 1").await, "the connection is closed");
+    assert!(!refusal("select 1 / 0").await, "it fails each time");
+    assert!(refusal("select pg_terminate_backend(pg_backend_pid())").await);
+    assert!(refusal("select 1").await, "the connection is closed");
     db.db.pool_pg.close();
     let none = db.db.pool_pg.get().await.expect_err("the pool is closed");
     assert!(PgError::from(none).is_transient());

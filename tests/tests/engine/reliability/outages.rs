@@ -188,12 +188,15 @@ async fn a_worker_says_once_that_it_can_not_claim_and_why() {
     .await;
     postgres.stop_immediate().await.unwrap();
     tokio::time::sleep(2 * OUTAGE).await;
-    let said = std::fs::read_to_string(&log).unwrap();
+    let printed = std::fs::read_to_string(&log).unwrap();
     postgres.restart().await.unwrap();
-    let claims: Vec<&str> = said.lines().filter(|line| line.contains("claiming failed")).collect();
+    let claims: Vec<&str> = printed
+        .lines()
+        .filter(|line| line.contains("claiming failed"))
+        .collect();
     assert_eq!(claims.len(), 1, "{} lines: {:?}", claims.len(), claims.first());
-    let said = said.to_lowercase();
-    let warnings: Vec<&str> = said.lines().filter(|line| line.contains(" warn rejoin")).collect();
+    let printed = printed.to_lowercase();
+    let warnings: Vec<&str> = printed.lines().filter(|line| line.contains(" warn rejoin")).collect();
     assert!(
         warnings.len() < 60,
         "{} warnings: {:#?}",
@@ -230,8 +233,8 @@ async fn a_worker_says_once_that_it_can_not_claim_and_why() {
         (app.model.counts().requests > 10).then_some(())
     })
     .await;
-    let said = std::fs::read_to_string(&log).unwrap();
-    assert!(said.contains("claiming works again"), "{said}");
+    let printed = std::fs::read_to_string(&log).unwrap();
+    assert!(printed.contains("claiming works again"), "{printed}");
     drop(app);
     postgres.stop().await.unwrap();
     let _ = std::fs::remove_file(log);

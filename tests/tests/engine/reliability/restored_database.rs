@@ -89,10 +89,10 @@ async fn a_restored_older_database_resets_its_readers() {
     );
     assert!(problem["lastSeq"].as_i64().unwrap() < cursor);
     assert_eq!(problem["snapshotUrl"], format!("{path}?from=snapshot"));
-    let mut told = client.stream_after(&format!("{path}?on_gap=event"), cursor).await;
+    let mut reply = client.stream_after(&format!("{path}?on_gap=event"), cursor).await;
     let mut opening = Vec::new();
     while opening.len() < 2 {
-        let frame = told.next().await.expect("a gap, then a snapshot");
+        let frame = reply.next().await.expect("a gap, then a snapshot");
         if frame.data.is_some() {
             opening.push(frame);
         }
@@ -101,7 +101,7 @@ async fn a_restored_older_database_resets_its_readers() {
 
     // The worker would continue a lost history, which it must not.
     gate.notify_one();
-    let rest = told.until("done").await;
+    let rest = reply.until("done").await;
     assert_eq!(count(&rest, "reset"), 1);
     let frames = log_of(&client, &events_of(&posted)).await;
     assert_eq!(seqs(&frames), (1..=frames.len() as i64).collect::<Vec<_>>());

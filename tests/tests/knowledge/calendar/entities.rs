@@ -42,12 +42,12 @@ async fn a_calendar_event_and_a_work_entity_are_linked() {
         let path = format!("/api/onto/{kind}/{}/linked", of.as_str().unwrap());
         get(&client, &path).await["calendarEvents"].clone()
     };
-    let told = json!([{
+    let content = json!([{
         "id": made["id"], "calendarId": calendar["id"], "title": "Launch",
         "startsAt": "2030-05-01T08:00:00Z", "endsAt": "2030-05-01T10:00:00Z",
     }]);
-    assert_eq!(linked("events", &launch["id"]).await, told);
-    assert_eq!(linked("tasks", &ids["first"]).await, told);
+    assert_eq!(linked("events", &launch["id"]).await, content);
+    assert_eq!(linked("tasks", &ids["first"]).await, content);
     assert_eq!(linked("goals", &ids["goal"]).await, json!([]));
     // Missing items on either side.
     for (event, entity) in [

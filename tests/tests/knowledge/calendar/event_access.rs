@@ -49,15 +49,15 @@ async fn a_projects_conversation_sees_only_its_calendar() {
     assert_ne!(made["calendar_id"], own["calendar_id"]);
     // Other calendars and their events are refused.
     let other = json!({"title": "x", "start": "2026-03-27", "calendar_id": own["calendar_id"]});
-    let told = called(&focused(), "create_calendar_event", other).await.unwrap_err();
-    assert!(told.contains("does not belong to the project"), "{told}");
+    let refusal = called(&focused(), "create_calendar_event", other).await.unwrap_err();
+    assert!(refusal.contains("does not belong to the project"), "{refusal}");
     for (name, arguments) in [
         ("get_calendar_event_details", json!({"event_id": own["id"]})),
         ("update_calendar_event", json!({"event_id": own["id"], "title": "x"})),
         ("delete_calendar_event", json!({"event_id": own["id"]})),
     ] {
-        let told = called(&focused(), name, arguments).await.unwrap_err();
-        assert!(told.contains("not found"), "{told}");
+        let refusal = called(&focused(), name, arguments).await.unwrap_err();
+        assert!(refusal.contains("not found"), "{refusal}");
     }
     // Another calendar replaces the project's.
     let set = called(
@@ -70,8 +70,8 @@ async fn a_projects_conversation_sees_only_its_calendar() {
     assert_eq!(set["calendar"]["calendar_id"], own["calendar_id"]);
     let listed = called(&focused(), "list_calendar_events", week).await.unwrap();
     assert_eq!(listed["events"].as_array().unwrap().len(), 5);
-    let told = call(&db, "get_project_calendar", json!({})).await.unwrap_err();
-    assert!(told.contains("not about a project"), "{told}");
+    let refusal = call(&db, "get_project_calendar", json!({})).await.unwrap_err();
+    assert!(refusal.contains("not about a project"), "{refusal}");
 }
 
 /// Requirements: E10.

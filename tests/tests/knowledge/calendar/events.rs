@@ -140,17 +140,17 @@ async fn an_event_that_comes_back_keeps_its_local_time_and_is_whole() {
             "not one of the user's",
         ),
     ] {
-        let told = call(&db, "create_calendar_event", arguments.clone()).await.unwrap_err();
-        assert!(told.contains(words), "{arguments}: {told}");
+        let refusal = call(&db, "create_calendar_event", arguments.clone()).await.unwrap_err();
+        assert!(refusal.contains(words), "{arguments}: {refusal}");
     }
-    let told = call(
+    let refusal = call(
         &db,
         "list_calendar_events",
         json!({"start": "2026-01-01", "end": "2036-01-01"}),
     )
     .await
     .unwrap_err();
-    assert!(told.contains("at most 731 days"), "{told}");
+    assert!(refusal.contains("at most 731 days"), "{refusal}");
 }
 
 /// Requirements: E56.
@@ -200,8 +200,8 @@ async fn one_occurrence_those_that_follow_or_all_are_changed() {
         (json!({"event_id": Uuid::nil()}), "not found"),
         (json!({"event_id": "x"}), "is not a valid id"),
     ] {
-        let told = call(&db, "update_calendar_event", arguments.clone()).await.unwrap_err();
-        assert!(told.contains(words), "{arguments}: {told}");
+        let refusal = call(&db, "update_calendar_event", arguments.clone()).await.unwrap_err();
+        assert!(refusal.contains(words), "{arguments}: {refusal}");
     }
 }
 
@@ -215,13 +215,13 @@ async fn one_occurrence_those_that_follow_or_all_are_removed() {
         call(&db, "delete_calendar_event", this.clone()).await.unwrap();
         assert_eq!(march(&db).await.len(), 4);
     }
-    let told = call(
+    let reply = call(
         &db,
         "update_calendar_event",
         json!({"event_id": id, "scope": "this", "occurrence": "2026-03-29T09:00", "title": "x"}),
     )
     .await;
-    assert!(told.unwrap_err().contains("was deleted"));
+    assert!(reply.unwrap_err().contains("was deleted"));
     let following = json!({"event_id": id, "scope": "following", "occurrence": "2026-03-30T09:00"});
     for _ in 0..2 {
         call(&db, "delete_calendar_event", following.clone()).await.unwrap();
@@ -244,10 +244,10 @@ async fn one_occurrence_those_that_follow_or_all_are_removed() {
         assert_eq!((&gone["deleted"], &gone["title"]), (&json!(true), &json!("Standup")));
         assert_eq!(march(&db).await, Vec::<String>::new());
     }
-    let told = call(&db, "get_calendar_event_details", json!({"event_id": id}))
+    let reply = call(&db, "get_calendar_event_details", json!({"event_id": id}))
         .await
         .unwrap_err();
-    assert!(told.contains("was deleted"), "{told}");
+    assert!(reply.contains("was deleted"), "{reply}");
 }
 
 /// Invariant I7.

@@ -125,7 +125,7 @@ async fn a_focus_keeps_graph_tools_off_other_projects() {
             let mut given = rest;
             let nowhere = Uuid::now_v7().to_string();
             given[parameter] = foreign.clone();
-            let told = site
+            let refusal = site
                 .tools
                 .by(&site.tools.context(), name, &given)
                 .await
@@ -139,10 +139,10 @@ async fn a_focus_keeps_graph_tools_off_other_projects() {
                 .expect_err(name);
             assert_eq!(
                 unknown.replace(&nowhere, foreign.as_str().unwrap()),
-                told,
+                refusal,
                 "{name} {parameter}"
             );
-            assert!(!told.contains("Hidden"), "{name}: {told}");
+            assert!(!refusal.contains("Hidden"), "{name}: {refusal}");
             tried += 1;
         }
     }
@@ -160,29 +160,33 @@ async fn a_focus_keeps_graph_tools_off_other_projects() {
         ),
         ("delete_relationship", json!({"relationship_id": edge})),
     ] {
-        let told = site
+        let refusal = site
             .tools
             .by(&site.tools.context(), name, &given)
             .await
             .expect_err(name);
-        assert!(told.contains("there is no"), "{name}: {told}");
+        assert!(refusal.contains("there is no"), "{name}: {refusal}");
     }
     let related = json!({"relationships": [
         {"type": "mentions", "source_id": site.note, "target_id": site.other["second"]},
         {"type": "mentions", "source_id": site.note, "target_id": site.own["second"]},
     ]});
-    let told = site.tools.call("batch_create_relationships", related).await;
-    assert_eq!((&told["failed"], &told["success"]), (&json!(1), &json!(1)), "{told}");
+    let refusal = site.tools.call("batch_create_relationships", related).await;
+    assert_eq!(
+        (&refusal["failed"], &refusal["success"]),
+        (&json!(1), &json!(1)),
+        "{refusal}"
+    );
     // Entities of the work graph are created by its own tools, which add them to the project.
     let loose = json!({"type": "task", "properties": {"title": "Loose", "state_key": "todo"}});
     site.tools
         .refused("create_entity", loose.clone(), "create_onto_task")
         .await;
-    let told = site
+    let refusal = site
         .tools
         .call("batch_create_entities", json!({"entities": [loose]}))
         .await;
-    assert_eq!(told["failed"], 1, "{told}");
+    assert_eq!(refusal["failed"], 1, "{refusal}");
     assert_eq!(site.graph_of(&site.other).await, before);
 }
 

@@ -79,10 +79,10 @@ async fn a_focus_keeps_ids_of_other_projects_out_of_all_calls() {
             let mut given = arguments(&tools.tools[name], &own, &edge(&before_own));
             let nowhere = Uuid::now_v7();
             given[parameter] = foreign.clone();
-            let told = tools.by(&tools.context(), name, &given).await.expect_err(name);
+            let refusal = tools.by(&tools.context(), name, &given).await.expect_err(name);
             assert!(
-                !told.contains("Hidden") && (told.contains("there is no") || told.contains("not found")),
-                "{name} {parameter}: {told}"
+                !refusal.contains("Hidden") && (refusal.contains("there is no") || refusal.contains("not found")),
+                "{name} {parameter}: {refusal}"
             );
             let operation = tools.tools[name].operation(&tools.context, &given).await.unwrap();
             assert!(!operation.entity_name.contains("Hidden"), "{name}: {operation:?}");
@@ -91,7 +91,7 @@ async fn a_focus_keeps_ids_of_other_projects_out_of_all_calls() {
             let unknown = tools.by(&tools.context(), name, &given).await.expect_err(name);
             assert_eq!(
                 unknown.replace(&nowhere.to_string(), foreign.as_str().unwrap()),
-                told,
+                refusal,
                 "{name} {parameter}"
             );
             tried += 1;

@@ -80,8 +80,8 @@ impl Tools {
     }
 
     pub async fn refused(&self, name: &str, arguments: Value, words: &str) {
-        let told = self.by(&self.context(), name, &arguments).await.expect_err(name);
-        assert!(told.contains(words), "{name} {arguments}: {told}");
+        let refusal = self.by(&self.context(), name, &arguments).await.expect_err(name);
+        assert!(refusal.contains(words), "{name} {arguments}: {refusal}");
     }
 }
 

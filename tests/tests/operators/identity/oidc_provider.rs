@@ -51,13 +51,13 @@ impl Provider {
             .spawn()
             .map_err(|error| format!("node does not run: {error}"))?;
         let mut url = String::new();
-        let said = BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut url);
+        let printed = BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut url);
         let provider = Self {
             child,
             url: url.trim().to_owned(),
         };
         assert!(
-            said.is_ok() && provider.url.starts_with("http://"),
+            printed.is_ok() && provider.url.starts_with("http://"),
             "the provider said {:?}",
             provider.url
         );

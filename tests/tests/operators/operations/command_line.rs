@@ -39,14 +39,14 @@ async fn calendars_go_in_and_out_as_files() {
     let app = TestApp::start().await;
     let made = json!({"name": "Work", "timeZone": "Europe/Berlin"});
     app.client().post("/api/calendars", made.clone()).await;
-    let (ok, told, _) = rejoin(&app, &["calendars", "import", "Work", "-"], FILE).await;
+    let (ok, reply, _) = rejoin(&app, &["calendars", "import", "Work", "-"], FILE).await;
     assert!(
-        ok && told.starts_with("1 added, 0 changed, 0 unchanged\nrefused: line 9: "),
-        "{told}"
+        ok && reply.starts_with("1 added, 0 changed, 0 unchanged\nrefused: line 9: "),
+        "{reply}"
     );
-    let (ok, told, _) = rejoin(&app, &["--json", "calendars", "import", "Work", "-"], FILE).await;
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!((ok, &told["unchanged"]), (true, &json!(1)), "{told}");
+    let (ok, reply, _) = rejoin(&app, &["--json", "calendars", "import", "Work", "-"], FILE).await;
+    let reply: Value = serde_json::from_str(&reply).unwrap();
+    assert_eq!((ok, &reply["unchanged"]), (true, &json!(1)), "{reply}");
     let (ok, text, _) = rejoin(&app, &["calendars", "export", "Work"], "").await;
     assert!(
         ok && text.starts_with("BEGIN:VCALENDAR\r\n") && text.contains("SUMMARY:Lunch"),

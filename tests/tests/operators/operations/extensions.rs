@@ -43,10 +43,10 @@ async fn a_tool_a_job_a_route_and_a_table_come_with_an_extension() {
     ]);
     let frames = app.client().ask(Some(agent), "sign the guestbook").await;
     let events = json_of(&frames);
-    let said = of_kind(&events, "token")
+    let published = of_kind(&events, "token")
         .into_iter()
         .filter_map(|event| event["token"].as_str());
-    assert_eq!(said.collect::<String>(), "Signed.");
+    assert_eq!(published.collect::<String>(), "Signed.");
     let path = "/api/extensions/guestbook/entries";
     let listed = support::wait_for("the job to count the words", async || {
         let (status, listed) = app.client().get(path).await;

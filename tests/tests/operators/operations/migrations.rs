@@ -260,14 +260,14 @@ async fn goes_on_as_plain(app: &TestApp, client: &Client, conversation: Uuid) {
     assert_eq!(text(&frames), "As I said: forty-two.");
     assert_eq!(frames[1].json()["agentDefinitionId"], Value::Null);
     let asked = app.model.requests().remove(0);
-    let said: Vec<&Value> = asked["messages"]
+    let given: Vec<&Value> = asked["messages"]
         .as_array()
         .expect("messages")
         .iter()
         .map(|message| &message["content"])
         .collect();
     assert_eq!(
-        said[1..],
+        given[1..],
         [&json!("What is the answer?"), &json!("Forty-two."), &json!("Again?")]
     );
     assert!(

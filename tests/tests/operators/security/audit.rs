@@ -100,14 +100,14 @@ async fn the_audit_log_names_actions_and_never_holds_texts() {
     let (status, log) = client.get(&log_of(project)).await;
     assert_eq!((status, &log["nextCursor"]), (StatusCode::OK, &Value::Null), "{log}");
     let items = log["items"].as_array().unwrap();
-    let told: Vec<Value> = items
+    let reply: Vec<Value> = items
         .iter()
         .rev()
         .map(|item| json!([item["id"], item["action"], item["target"], item["detail"]]))
         .collect();
     let definition = format!("agent_definition:{agent}");
     assert_eq!(
-        told,
+        reply,
         [
             json!([1, "agent_definition.defaults_installed", format!("project:{project}"), {"names": ["graph-query-agent"]}]),
             json!([2, "agent_definition.created", definition, {"name": "a"}]),
@@ -211,7 +211,7 @@ async fn changes_of_members_and_quotas_are_audited() {
     // There is nobody to be taken out any more, and nothing to be told.
     assert_eq!(app.client().delete(&member).await.0, StatusCode::NOT_FOUND);
     let (_, log) = app.client().get(&log_of(app.db.workspace_id)).await;
-    let told: Vec<Value> = log["items"]
+    let reply: Vec<Value> = log["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -220,7 +220,7 @@ async fn changes_of_members_and_quotas_are_audited() {
         .collect();
     let (owner, member) = (format!("user:{}", app.db.user_id), format!("user:{user}"));
     assert_eq!(
-        told,
+        reply,
         [
             json!([owner, "member.role_set", member, {"role": "viewer"}]),
             json!(["operator", "member.role_set", member, {"role": "member"}]),
@@ -257,7 +257,7 @@ async fn keys_made_and_revoked_by_operators_are_audited_not_shown() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(!text.contains(key), "the key itself is told");
     let entries: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let told: Vec<Value> = entries
+    let reply: Vec<Value> = entries
         .iter()
         .rev()
         .map(|entry| json!([entry["actor"], entry["credential"], entry["action"], entry["target"]]))
@@ -265,7 +265,7 @@ async fn keys_made_and_revoked_by_operators_are_audited_not_shown() {
     let project = made["projectId"].as_str().unwrap();
     let target = format!("api_key:{id}");
     assert_eq!(
-        told,
+        reply,
         [
             json!([
                 "operator",
@@ -314,7 +314,7 @@ async fn a_users_first_token_is_audited_once() {
         let mut connection = db.pool.acquire().await.unwrap();
         audit::newest(&mut connection, 10).await.unwrap()
     };
-    let told: Vec<Value> = entries
+    let reply: Vec<Value> = entries
         .iter()
         .rev()
         .map(|entry| {
@@ -327,7 +327,7 @@ async fn a_users_first_token_is_audited_once() {
         })
         .collect();
     assert_eq!(
-        told,
+        reply,
         [
             json!(["identity.linked", "user@example.org", issuer.url, "token"]),
             json!(["user.created", "somebody new", issuer.url, "token"]),

@@ -253,10 +253,10 @@ async fn the_command_fails_where_the_chain_is_broken_and_says_why() {
         rejoin(&db, &["audit", "verify", "--expect", head]).status.code(),
         Some(0)
     );
-    let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let printed = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
     let plain = rejoin(&db, &["audit", "verify"]);
     assert!(String::from_utf8_lossy(&plain.stdout).contains(head));
-    assert!(said(&plain).contains("--expect"), "{}", said(&plain));
+    assert!(printed(&plain).contains("--expect"), "{}", printed(&plain));
     assert_eq!(
         rejoin(&db, &["audit", "verify", "--expect", "00"]).status.code(),
         Some(2)
@@ -269,12 +269,12 @@ async fn the_command_fails_where_the_chain_is_broken_and_says_why() {
         (&json_of(&cut).0["expectedFound"], cut.status.code()),
         (&json!(false), Some(1))
     );
-    assert!(said(&cut).contains(head), "{}", said(&cut));
+    assert!(printed(&cut).contains(head), "{}", printed(&cut));
     forge(&db, "update audit.entries set target = 'x' where id = 2").await;
     let changed = rejoin(&db, &["audit", "verify", "--json"]);
     assert_eq!(
         (&json_of(&changed).0["broken"], changed.status.code()),
         (&json!({"entry": 2, "how": "changed"}), Some(1))
     );
-    assert!(said(&changed).contains("entry 2"), "{}", said(&changed));
+    assert!(printed(&changed).contains("entry 2"), "{}", printed(&changed));
 }

@@ -40,11 +40,11 @@ impl NameServer {
                 let kind = u16::from_be_bytes([query[length - 4], query[length - 3]]);
                 // A lookup asks for both kinds, IPv6 last.
                 let look = counted.load(Ordering::SeqCst);
-                let told = first.get(look).cloned().unwrap_or_else(|| vec![HOME.into()]);
+                let reply = first.get(look).cloned().unwrap_or_else(|| vec![HOME.into()]);
                 if kind == AAAA {
                     counted.fetch_add(1, Ordering::SeqCst);
                 }
-                let _sent = socket.send_to(&answered(&query[..length], kind, &told), from).await;
+                let _sent = socket.send_to(&answered(&query[..length], kind, &reply), from).await;
             }
         });
         Self { address, looks }

@@ -348,12 +348,12 @@ async fn a_hostile_manifest_is_refused_and_installs_nothing() {
         let done = tokio::task::spawn_blocking(move || command.output().unwrap())
             .await
             .unwrap();
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        let printed = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(
-            !done.status.success() && !said.contains("panicked") && !said.is_empty(),
-            "{name}: {said}"
+            !done.status.success() && !printed.contains("panicked") && !printed.is_empty(),
+            "{name}: {printed}"
         );
-        assert!(said.len() < 5_000, "{name}: {} bytes", said.len());
+        assert!(printed.len() < 5_000, "{name}: {} bytes", printed.len());
     }
     std::fs::remove_dir_all(&folder).unwrap();
     let (_, listed) = client.get(&products).await;

@@ -199,10 +199,10 @@ async fn an_obedient_model_stays_within_tools_focus_and_approvals() {
                 "projectFocus": {"projectId": project, "projectName": "Open"},
             });
             let events = json_of(&client.chat(body).await);
-            let told = events.iter().map(Value::to_string).collect::<String>();
+            let published = events.iter().map(Value::to_string).collect::<String>();
             assert_eq!(everything(&app).await, before, "{place:?}: {order}");
             assert!(
-                !told.contains("velvet heron"),
+                !published.contains("velvet heron"),
                 "{place:?}: {order}: what is hidden was told"
             );
             let acted: Vec<&Value> = of_kind(&events, "mcp_tool")

@@ -130,13 +130,13 @@ pub async fn refuses(url: &str, command: &[&str], words: &[&str]) {
     let output = refusal(url, command)
         .await
         .unwrap_or_else(|| panic!("rejoin {command:?} works on"));
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8(said).unwrap();
-    assert!(!output.status.success(), "{command:?}: {said}");
+    let printed = [output.stdout, output.stderr].concat();
+    let printed = String::from_utf8(printed).unwrap();
+    assert!(!output.status.success(), "{command:?}: {printed}");
     for word in words {
         assert!(
-            said.contains(word),
-            "rejoin {command:?} says nothing of {word:?}: {said}"
+            printed.contains(word),
+            "rejoin {command:?} says nothing of {word:?}: {printed}"
         );
     }
 }

@@ -96,10 +96,10 @@ async fn both_clients_get_an_answer_streamed_and_whole() {
             ("Hello again.", context.as_str())
         );
         assert_eq!(stored(&app).await, "Hello again.");
-        let told = app.model.requests().last().unwrap()["messages"].to_string();
+        let given = app.model.requests().last().unwrap()["messages"].to_string();
         assert!(
-            told.contains("which version?") && told.contains("It is this one."),
-            "{told}"
+            given.contains("which version?") && given.contains("It is this one."),
+            "{given}"
         );
 
         let (_, said) = client.next().await;

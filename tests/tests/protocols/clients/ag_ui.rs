@@ -70,12 +70,12 @@ impl Page {
             .expect("the client is done in time")
             .expect("its output")
             .expect("a line");
-        let said: Value = serde_json::from_str(&line).expect("JSON");
-        if said["told"].is_null() {
-            assert_eq!(said["error"], Value::Null, "{said:#}");
-            assert_eq!(said["warnings"], json!([]), "{said:#}");
+        let reply: Value = serde_json::from_str(&line).expect("JSON");
+        if reply["told"].is_null() {
+            assert_eq!(reply["error"], Value::Null, "{reply:#}");
+            assert_eq!(reply["warnings"], json!([]), "{reply:#}");
         }
-        said
+        reply
     }
 }
 
@@ -172,25 +172,25 @@ async fn tools_of_the_server_are_shown_with_their_results() {
     let Some(mut page) = Page::open(&app, "payer", "t", json!([{"message": "pay"}])) else {
         return;
     };
-    let said = page.next().await;
-    let roles: Vec<&str> = said["messages"]
+    let shown = page.next().await;
+    let roles: Vec<&str> = shown["messages"]
         .as_array()
         .unwrap()
         .iter()
         .filter_map(|m| m["role"].as_str())
         .collect();
     assert_eq!(roles, ["user", "assistant", "tool", "assistant", "tool", "assistant"]);
-    assert_eq!(said["messages"][1]["toolCalls"][0]["function"]["name"], "pay");
+    assert_eq!(shown["messages"][1]["toolCalls"][0]["function"]["name"], "pay");
     assert_eq!(
-        said["messages"][2]["toolCallId"],
-        said["messages"][1]["toolCalls"][0]["id"]
+        shown["messages"][2]["toolCallId"],
+        shown["messages"][1]["toolCalls"][0]["id"]
     );
     assert!(
-        said["messages"][4]["content"].as_str().unwrap().contains("negative"),
-        "{said:#}"
+        shown["messages"][4]["content"].as_str().unwrap().contains("negative"),
+        "{shown:#}"
     );
-    assert_eq!(said["pending"], json!([]));
-    assert_eq!(replied(&said), stored(&app, "t").await);
+    assert_eq!(shown["pending"], json!([]));
+    assert_eq!(replied(&shown), stored(&app, "t").await);
 }
 
 #[tokio::test]

@@ -26,10 +26,10 @@ async fn errors_and_cancels_end_the_clients_run() {
     let Some(mut page) = Page::open(&app, "writer", "failed", actions) else {
         return;
     };
-    let said = page.next().await;
+    let shown = page.next().await;
     assert!(
-        said["runError"]["message"].is_string() && said["runError"]["code"].is_string(),
-        "{said:#}"
+        shown["runError"]["message"].is_string() && shown["runError"]["code"].is_string(),
+        "{shown:#}"
     );
     let hanging = json!([{"message": "hang", "tellAt": "TEXT_MESSAGE_CONTENT"}]);
     let Some(mut page) = Page::open(&app, "writer", "cancelled", hanging) else {
@@ -42,20 +42,20 @@ async fn errors_and_cancels_end_the_clients_run() {
         .unwrap();
     let (status, _) = app.client().post(&format!("/api/runs/{run}/cancel"), json!({})).await;
     assert_eq!(status, StatusCode::ACCEPTED);
-    let mut said = page.next().await;
-    while !said["told"].is_null() {
-        said = page.next().await;
+    let mut shown = page.next().await;
+    while !shown["told"].is_null() {
+        shown = page.next().await;
     }
-    assert_eq!(said["outcome"], "cancelled");
+    assert_eq!(shown["outcome"], "cancelled");
     // A client that leaves cancels nothing; it may come back.
     let leaving = json!([{"message": "leave", "abortAt": "TEXT_MESSAGE_CONTENT"}, {"connect": true}]);
     let Some(mut page) = Page::open(&app, "writer", "left", leaving) else {
         return;
     };
     page.next().await;
-    let said = page.next().await;
-    assert_eq!(replied(&said), words(50));
-    assert_eq!(replied(&said), stored(&app, "left").await);
+    let shown = page.next().await;
+    assert_eq!(replied(&shown), words(50));
+    assert_eq!(replied(&shown), stored(&app, "left").await);
 }
 
 #[tokio::test]
@@ -76,13 +76,13 @@ async fn words_of_a_killed_worker_are_taken_back() {
     page.next().await;
     victim.kill();
     let _heir = Process::worker(&app);
-    let mut said = page.next().await;
-    while !said["told"].is_null() {
-        said = page.next().await;
+    let mut shown = page.next().await;
+    while !shown["told"].is_null() {
+        shown = page.next().await;
     }
-    assert!(kinds(&said).contains(&"MESSAGES_SNAPSHOT"));
+    assert!(kinds(&shown).contains(&"MESSAGES_SNAPSHOT"));
     assert_eq!(
-        (replied(&said), said["outcome"].as_str()),
+        (replied(&shown), shown["outcome"].as_str()),
         (whole.clone(), Some("success"))
     );
     assert_eq!(stored(&app, "t").await, whole);
@@ -110,10 +110,10 @@ async fn a_cut_connection_costs_and_repeats_nothing() {
         let Some(mut page) = Page::with(&app, "payer", &thread, script) else {
             return;
         };
-        let said = page.next().await;
-        assert_eq!(replied(&said), stored(&app, &thread).await, "seed {seed}: {said:#}");
-        assert_eq!(kinds(&said).iter().filter(|kind| **kind == "RUN_STARTED").count(), 1);
-        cuts += said["cuts"].as_u64().unwrap();
+        let shown = page.next().await;
+        assert_eq!(replied(&shown), stored(&app, &thread).await, "seed {seed}: {shown:#}");
+        assert_eq!(kinds(&shown).iter().filter(|kind| **kind == "RUN_STARTED").count(), 1);
+        cuts += shown["cuts"].as_u64().unwrap();
     }
     assert!(cuts > u64::from(CUT_CONVERSATIONS), "{cuts} cuts");
 }

@@ -183,10 +183,10 @@ async fn its_client_finds_no_violation_in_any_log() {
         .await
         .expect("node starts");
     std::fs::remove_file(&file).expect("it is there");
-    let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(said["count"], 0, "{said:#}");
+    let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(printed["count"], 0, "{printed:#}");
     assert!(
-        said["streams"].as_u64().is_some_and(|streams| streams > 900),
-        "{said:#}"
+        printed["streams"].as_u64().is_some_and(|streams| streams > 900),
+        "{printed:#}"
     );
 }

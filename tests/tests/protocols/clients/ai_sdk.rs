@@ -68,14 +68,14 @@ async fn an_answer_has_metadata_and_the_next_message_continues_it() {
     assert_eq!(parts(&state, "data-usage").len(), 1);
     assert_eq!(page.sends("And now?").await["text"], "Still here");
     let request = app.model.requests().pop().expect("a request");
-    let said: Vec<&str> = request["messages"]
+    let given: Vec<&str> = request["messages"]
         .as_array()
         .expect("messages")
         .iter()
         .filter(|message| message["role"] != "system")
         .filter_map(|message| message["content"].as_str())
         .collect();
-    assert_eq!(said, ["Hi", "Hello there", "And now?"]);
+    assert_eq!(given, ["Hi", "Hello there", "And now?"]);
 }
 
 #[tokio::test]

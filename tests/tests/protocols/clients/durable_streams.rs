@@ -57,9 +57,9 @@ async fn runs(url: String, key: String, path: &str, mut task: Value) -> Option<V
         .output()
         .await
         .expect("the client starts");
-    let said: Value = serde_json::from_slice(&output.stdout).expect("a line of JSON");
-    assert!(said.get("error").is_none(), "{said:#}");
-    Some(said["result"].clone())
+    let printed: Value = serde_json::from_slice(&output.stdout).expect("a line of JSON");
+    assert!(printed.get("error").is_none(), "{printed:#}");
+    Some(printed["result"].clone())
 }
 
 pub(super) fn follow(live: &str, offset: &Value) -> Value {

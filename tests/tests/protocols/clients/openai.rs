@@ -94,10 +94,10 @@ async fn both_clients_get_an_answer_streamed_and_whole() {
             (output_text(&response).as_str(), &response["previous_response_id"]),
             ("Hello again.", &json!(id))
         );
-        let told = app.model.requests().last().unwrap()["messages"].to_string();
+        let given = app.model.requests().last().unwrap()["messages"].to_string();
         assert!(
-            told.contains("which version?") && told.contains("It is this one."),
-            "{told}"
+            given.contains("which version?") && given.contains("It is this one."),
+            "{given}"
         );
     }
     assert_eq!(app.model.violations(), Vec::<String>::new());
@@ -163,10 +163,10 @@ async fn chat_completions_answer_stream_and_call_functions() {
         let completion = client.calls("chat.completions.create", ask).await;
         assert_eq!(completion["choices"][0]["message"]["content"], "You are Ada.");
         assert_eq!(completion["choices"][0]["finish_reason"], "stop");
-        let told = app.model.requests().last().unwrap()["messages"].to_string();
+        let given = app.model.requests().last().unwrap()["messages"].to_string();
         assert!(
-            told.contains("Be brief.") && told.contains("My name is Ada.") && told.contains("Noted."),
-            "{told}"
+            given.contains("Be brief.") && given.contains("My name is Ada.") && given.contains("Noted."),
+            "{given}"
         );
         let ask = json!({"model": "helper", "messages": history, "stream_options": {"include_usage": true}});
         let streamed = client.gathers("gatherChat", ask).await;
@@ -195,8 +195,8 @@ async fn chat_completions_answer_stream_and_call_functions() {
         .await;
     assert_eq!(ran["result"]["text"], "Rain at noon.", "{ran:#}");
     assert_eq!(ran["result"]["called"].as_array().unwrap().len(), 2);
-    let told = app.model.requests().last().unwrap()["messages"].to_string();
-    assert!(told.contains("rain") && told.contains("12:00"), "{told}");
+    let given = app.model.requests().last().unwrap()["messages"].to_string();
+    assert!(given.contains("rain") && given.contains("12:00"), "{given}");
     assert_eq!(app.model.violations(), Vec::<String>::new());
 }
 
@@ -209,10 +209,10 @@ async fn errors_have_the_protocols_shape() {
     app.agent("helper", &[]).await;
     for language in LANGUAGES {
         let client = OpenAi::new(language, &app);
-        let said = client
+        let reply = client
             .tries("responses.create", json!({"model": "nobody", "input": "hi"}))
             .await;
-        let error = &said["error"];
+        let error = &reply["error"];
         assert_eq!(
             (&error["name"], &error["status"], &error["code"], &error["param"]),
             (
@@ -222,24 +222,24 @@ async fn errors_have_the_protocols_shape() {
                 &json!("model")
             )
         );
-        let said = client
+        let reply = client
             .clone()
             .with_key("wrong")
             .tries("responses.create", json!({"model": "helper", "input": "hi"}))
             .await;
-        let error = &said["error"];
+        let error = &reply["error"];
         assert_eq!(
             (&error["name"], &error["status"], &error["code"]),
             (&json!("AuthenticationError"), &json!(401), &json!("invalid_api_key"))
         );
-        let said = client
+        let reply = client
             .tries(
                 "responses.create",
                 json!({"model": "helper", "input": "hi", "tools": [{"type": "web_search"}]}),
             )
             .await;
         assert_eq!(
-            (&said["error"]["status"], &said["error"]["param"]),
+            (&reply["error"]["status"], &reply["error"]["param"]),
             (&json!(400), &json!("tools[0].type"))
         );
         // A run that fails is a response that says so, and an error of a completion.
@@ -249,19 +249,19 @@ async fn errors_have_the_protocols_shape() {
             .await;
         assert_eq!(response["status"], "failed", "{response:#}");
         assert!(!response["error"]["message"].as_str().unwrap().is_empty());
-        let said = client
+        let reply = client
             .tries(
                 "chat.completions.create",
                 json!({"model": "helper", "messages": [{"role": "user", "content": "hi"}]}),
             )
             .await;
-        assert_eq!(said["error"]["name"], "InternalServerError", "{said:#}");
+        assert_eq!(reply["error"]["name"], "InternalServerError", "{reply:#}");
     }
     let http = app.client();
     for path in ["/v1/nothing", "/v1/responses/resp_x", "/v1/conversations/conv_x"] {
-        let (status, said) = http.get(path).await;
+        let (status, reply) = http.get(path).await;
         assert_eq!(
-            (status, said["error"]["type"].as_str()),
+            (status, reply["error"]["type"].as_str()),
             (StatusCode::NOT_FOUND, Some("invalid_request_error")),
             "{path}"
         );

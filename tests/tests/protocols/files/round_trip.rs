@@ -62,9 +62,9 @@ async fn images_pdfs_and_audio_come_back_byte_for_byte() {
     }
     assert_eq!(parts[6]["input_audio"]["format"], "wav");
     // The files are in the event, the list, and the snapshot.
-    let told = &json_of(&frames)[0]["message"];
-    assert_eq!(told["attachments"][1]["fileId"], json!(ids[1]));
-    assert_eq!(told["attachments"][1]["mediaType"], "application/pdf");
+    let published = &json_of(&frames)[0]["message"];
+    assert_eq!(published["attachments"][1]["fileId"], json!(ids[1]));
+    assert_eq!(published["attachments"][1]["mediaType"], "application/pdf");
     let conversation = frames[1].json()["conversationId"].as_str().expect("an id").to_owned();
     let (_, listed) = client.get(&format!("/api/conversations/{conversation}/messages")).await;
     let listed = &listed["items"][0]["attachments"];

@@ -38,13 +38,13 @@ async fn what_the_user_typed_meanwhile_is_merged_or_a_conflict() {
     ]);
     let body = json!({"message": "go", "agentDefinitionId": agent, "consoles": [{"id": query}]});
     let events = json_of(&client.chat(body).await);
-    let told = errors(&events);
+    let published = errors(&events);
     assert!(
-        told[0].contains("conflict") && told[0].contains("version 3"),
+        published[0].contains("conflict") && published[0].contains("version 3"),
         "{}",
-        told[0]
+        published[0]
     );
-    assert!(told[1].contains("has 3 lines"), "{}", told[1]);
+    assert!(published[1].contains("has 3 lines"), "{}", published[1]);
     assert_eq!(get(&client, query).await["content"], "one!\ntwo\nthree!");
     // A tab that still has version 2: other lines merge, the same ones don't.
     let (status, saved) = save("one!\ntwo\ntwo and a half\nthree", 2).await;

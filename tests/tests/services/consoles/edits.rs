@@ -281,14 +281,14 @@ async fn agents_find_consoles_and_each_console_tool_works_by_name() {
         (&results[2]["dataSourceId"], &results[2]["database"]),
         (&json!(source), &json!("shop"))
     );
-    let told = errors(&events);
-    for (told, word) in told
+    let published = errors(&events);
+    for (published, word) in published
         .iter()
         .zip(["list_data_sources", "list_open_consoles", "title must"])
     {
-        assert!(told.contains(word), "{told}");
+        assert!(published.contains(word), "{published}");
     }
-    assert_eq!(told.len(), 3);
+    assert_eq!(published.len(), 3);
     // All of this family; missing ones have separate tests.
     let tried = [
         "create_console",

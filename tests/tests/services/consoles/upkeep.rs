@@ -122,10 +122,10 @@ async fn a_client_neither_hides_nor_forges_console_facts() {
     // The format of earlier chat pages: the database is in the metadata.
     let id = Uuid::now_v7();
     let metadata = json!({"databaseType": "bigquery", "databaseId": source, "mine": 1, "connectionDetails": {"projectId": "forged"}});
-    let told =
+    let reply =
         json!({"id": id, "title": "Orders", "content": "select id from shop.orders, old_orders", "metadata": metadata});
     app.model.always("hi", Reply::text("Hello."));
-    client.chat(json!({"message": "hi", "consoles": [told]})).await;
+    client.chat(json!({"message": "hi", "consoles": [reply]})).await;
     let path = format!("/api/consoles/{id}");
     let (_, now) = client.get(&path).await;
     assert_eq!(

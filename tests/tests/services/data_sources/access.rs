@@ -283,9 +283,9 @@ async fn agents_have_the_tools_that_fit_the_projects_sources() {
     let agent = app.agent("analyst", &["*"]).await;
     app.model.script([Reply::text("Nothing to ask.")]);
     app.client().ask(Some(agent), "What is there?").await;
-    let told = app.model.requests().last().unwrap().to_string();
+    let given = app.model.requests().last().unwrap().to_string();
     assert!(
-        !told.contains("execute_query"),
+        !given.contains("execute_query"),
         "a project without sources has no tools for them"
     );
 
@@ -331,8 +331,8 @@ async fn agents_have_the_tools_that_fit_the_projects_sources() {
         calls[5].1 == "error" && said(5).contains("there is no data source nowhere"),
         "{calls:?}"
     );
-    let told = app.model.requests().last().unwrap().to_string();
-    assert!(!told.contains("inspect_collection") && !told.contains("bq_") && !told.contains("modify_data"));
+    let given = app.model.requests().last().unwrap().to_string();
+    assert!(!given.contains("inspect_collection") && !given.contains("bq_") && !given.contains("modify_data"));
 }
 
 #[tokio::test]

@@ -92,12 +92,12 @@ async fn answers_of_two_databases_are_joined_and_cuts_are_marked() {
         ])
     );
     assert_eq!((&answer["partial"], &answer["note"]), (&json!(false), &Value::Null));
-    let told = &answer["queries"][0];
+    let reply = &answer["queries"][0];
     assert_eq!(
-        (&told["name"], &told["source"], &told["rows"], &told["truncated"]),
+        (&reply["name"], &reply["source"], &reply["rows"], &reply["truncated"]),
         (&json!("orders"), &json!("shop"), &json!(10), &json!(false))
     );
-    assert_eq!(told["columns"][4], json!({"name": "price", "type": "numeric"}));
+    assert_eq!(reply["columns"][4], json!({"name": "price", "type": "numeric"}));
 
     // Two columns with the same name, one without, and a source with a limit of 1,000 rows.
     let many =
@@ -304,10 +304,10 @@ async fn an_agents_join_marks_partial_answers_and_ends_on_cancel() {
             .is_some_and(|error| error.starts_with("`sql`: ")),
         "{ends:?}"
     );
-    let told = app.model.requests().last().unwrap().to_string();
+    let given = app.model.requests().last().unwrap().to_string();
     assert!(
-        told.contains("This result is partial: only the first 1000 rows of `orders`"),
-        "{told}"
+        given.contains("This result is partial: only the first 1000 rows of `orders`"),
+        "{given}"
     );
     app.wait_until_idle().await;
 

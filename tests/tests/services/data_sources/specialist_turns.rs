@@ -72,12 +72,12 @@ async fn a_turn_of_two_minutes_keeps_what_it_has_and_then_ends() {
         (&events.last().unwrap()["type"], &events.last().unwrap()["status"]),
         (&json!("done"), &json!("paused"))
     );
-    let said = text(&frames);
-    assert!(!said.is_empty());
+    let published = text(&frames);
+    assert!(!published.is_empty());
     let message = of_kind(&events, "message").pop().unwrap();
     assert_eq!(
         message["message"]["content"],
-        said.as_str(),
+        published.as_str(),
         "what there was of an answer is kept"
     );
     app.wait_until_idle().await;
@@ -233,14 +233,15 @@ async fn attachments_are_shown_to_the_agent_and_listed() {
     client.chat(body).await;
     let whole = "look\n\nDatabase `Shop` (shop, mongodb) is attached.\n\nFile `notes.txt`:\n```\nAnn owes 3.\n```";
     let requests = app.model.requests();
-    let said = |request: usize| {
-        let said = sent(&requests[request]).into_iter();
-        said.filter(|(role, _)| role == "user")
+    let given = |request: usize| {
+        let given = sent(&requests[request]).into_iter();
+        given
+            .filter(|(role, _)| role == "user")
             .map(|(_, text)| text)
             .collect::<Vec<_>>()
     };
-    assert_eq!(said(0), [whole]);
-    assert_eq!(said(1), [whole, "and now?"], "later turns see it, too");
+    assert_eq!(given(0), [whole]);
+    assert_eq!(given(1), [whole, "and now?"], "later turns see it, too");
     assert!(
         sent(&requests[0])[0].1.contains("select 1"),
         "consoles are told as all others"

@@ -105,18 +105,18 @@ async fn past_queries_are_listed_and_others_see_only_their_patterns() {
         let requests = app.model.requests();
         sent(requests.last().unwrap())[0].1.clone()
     };
-    let told = prompt_of(&client, "the dear orders of today, please").await;
+    let reply = prompt_of(&client, "the dear orders of today, please").await;
     let example = format!("- shop (sqlite), asked \"Which orders of Ann are dear?\":\n```\n{query}\n```");
-    assert!(told.contains(&example), "{told}");
-    let told = prompt_of(&client, "hello").await;
-    assert!(!told.contains("select id"), "nothing in common: {told}");
+    assert!(reply.contains(&example), "{reply}");
+    let reply = prompt_of(&client, "hello").await;
+    assert!(!reply.contains("select id"), "nothing in common: {reply}");
     // Another member's agent gets the pattern, and nothing of Ann's.
     let (_, key) = app.db.another_user().await;
     let other = Client::new(app.url(), &key);
-    let told = prompt_of(&other, "how many orders are there?").await;
+    let reply = prompt_of(&other, "how many orders are there?").await;
     let shared = format!("- shop (sqlite), from other users; ? stands for values:\n```\n{pattern}\n```");
-    assert!(told.contains(&shared), "{told}");
-    assert!(!told.contains("Ann") && !told.contains("> 5"), "{told}");
+    assert!(reply.contains(&shared), "{reply}");
+    assert!(!reply.contains("Ann") && !reply.contains("> 5"), "{reply}");
     assert_eq!(other.get(&path).await.1["items"], json!([]));
     let own = format!("{path}/{}", one["id"].as_str().unwrap());
     assert_eq!(other.delete(&own).await.0, 404);
@@ -126,8 +126,8 @@ async fn past_queries_are_listed_and_others_see_only_their_patterns() {
     let feedback = format!("/api/messages/{answer}/feedback");
     assert_eq!(client.put(&feedback, json!({"helped": false})).await.0, 204);
     for client in [&client, &other] {
-        let told = prompt_of(client, "the dear orders again").await;
-        assert!(!told.contains("select id"), "{told}");
+        let reply = prompt_of(client, "the dear orders again").await;
+        assert!(!reply.contains("select id"), "{reply}");
     }
     assert_eq!(client.put(&feedback, json!({"helped": true})).await.0, 204);
     // Asked and answered again, in another run: counted, with the newest question.

@@ -59,8 +59,8 @@ async fn conformance(arguments: &[&str]) -> Option<(bool, String)> {
         .output()
         .await
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    Some((output.status.success(), said))
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    Some((output.status.success(), printed))
 }
 
 /// Expected failures, with reasons, are listed in a file: any difference fails here.

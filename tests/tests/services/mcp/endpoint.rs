@@ -168,15 +168,15 @@ async fn the_protocols_python_client_does_so_too() {
         .output()
         .await
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success(),
-        "{said} {}",
+        "{printed} {}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let said: Value = serde_json::from_str(&said).unwrap();
-    assert!(said["tools"].as_array().unwrap().contains(&json!("hybrid_search")));
-    assert_eq!(said["found"]["entities"][0]["key"], "curl", "{said}");
+    let printed: Value = serde_json::from_str(&printed).unwrap();
+    assert!(printed["tools"].as_array().unwrap().contains(&json!("hybrid_search")));
+    assert_eq!(printed["found"]["entities"][0]["key"], "curl", "{printed}");
 }
 
 #[tokio::test]

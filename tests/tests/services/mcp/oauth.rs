@@ -161,8 +161,8 @@ async fn wrong_credentials_are_reported_once_without_the_secret() {
     let failure = tested["failure"].as_str().unwrap_or_default().to_owned();
     assert_eq!(guarded.state().asked.len(), 1, "what is wrong stays wrong");
     let agent = shop.app.agent("user", &["crm_*", "list_tags"]).await;
-    let told = shop.call(agent, "list_tags", json!({})).await;
-    assert_eq!(told.status, "completed", "the agent goes on without it");
+    let reply = shop.call(agent, "list_tags", json!({})).await;
+    assert_eq!(reply.status, "completed", "the agent goes on without it");
     let expected = format!(
         "the token endpoint {} responded with 401 Unauthorized: invalid_client (who is Basic [secret], and what is Some((\"rejoin tests\", \
          \"[secret]\"))?)",
@@ -287,8 +287,9 @@ async fn the_command_line_adds_a_server_and_refuses_a_bad_secret() {
             .env("REJOIN_PROJECT_ID", shop.app.db.workspace_id.to_string());
         async move {
             let output = command.output().await.unwrap();
-            let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-            (output.status.code(), said)
+            let printed =
+                String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+            (output.status.code(), printed)
         }
     };
     let client = [
@@ -302,18 +303,18 @@ async fn the_command_line_adds_a_server_and_refuses_a_bad_secret() {
         "--oauth-client-secret",
     ];
     let plain = [&client[..], &["s3cret"]].concat();
-    let (code, said) = rejoin(&plain).await;
+    let (code, printed) = rejoin(&plain).await;
     assert!(
-        code != Some(0) && said.contains("oauth.clientSecret is a credential"),
-        "{said}"
+        code != Some(0) && printed.contains("oauth.clientSecret is a credential"),
+        "{printed}"
     );
     let url = guarded.token_url();
     let more = ["${CRM_SECRET}", "--oauth-scope", SCOPE, "--oauth-token-url", &url];
-    let (code, said) = rejoin(&[&client[..], &more].concat()).await;
-    assert_eq!(code, Some(0), "{said}");
-    let (code, said) = rejoin(&["mcp", "test", "crm"]).await;
-    assert!(code == Some(0) && said.contains("whoami"), "{said}");
-    let (code, said) = rejoin(&[
+    let (code, printed) = rejoin(&[&client[..], &more].concat()).await;
+    assert_eq!(code, Some(0), "{printed}");
+    let (code, printed) = rejoin(&["mcp", "test", "crm"]).await;
+    assert!(code == Some(0) && printed.contains("whoami"), "{printed}");
+    let (code, printed) = rejoin(&[
         "mcp",
         "add",
         "other",
@@ -323,5 +324,5 @@ async fn the_command_line_adds_a_server_and_refuses_a_bad_secret() {
         SCOPE,
     ])
     .await;
-    assert!(code != Some(0) && said.contains("--oauth-client-id"), "{said}");
+    assert!(code != Some(0) && printed.contains("--oauth-client-id"), "{printed}");
 }

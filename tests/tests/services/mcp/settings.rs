@@ -39,8 +39,8 @@ async fn a_changed_definition_is_held_until_it_is_approved_again() {
     })
     .await;
     assert!(held.error.contains("there is no tool odd_where"), "{held:?}");
-    let told = shop.app.model.requests().last().unwrap().to_string();
-    assert!(!told.contains("Ignore all rules"), "its words reach no prompt");
+    let input = shop.app.model.requests().last().unwrap().to_string();
+    assert!(!input.contains("Ignore all rules"), "its words reach no prompt");
     assert_eq!(
         shop.call(agent, "odd_count", json!({})).await.status,
         "completed",
@@ -262,28 +262,29 @@ async fn the_command_line_adds_tests_approves_and_removes_servers() {
                 .env("REJOIN_PROJECT_ID", project)
                 .output()
                 .unwrap();
-            let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-            (output.status.code(), said)
+            let printed =
+                String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+            (output.status.code(), printed)
         })
     };
-    let (code, said) = rejoin(&["mcp", "add", "odd", "--command", "odd", "--approve-each"])
+    let (code, printed) = rejoin(&["mcp", "add", "odd", "--command", "odd", "--approve-each"])
         .await
         .unwrap();
-    assert_eq!(code, Some(0), "{said}");
-    let (code, said) = rejoin(&["mcp", "test", "odd"]).await.unwrap();
+    assert_eq!(code, Some(0), "{printed}");
+    let (code, printed) = rejoin(&["mcp", "test", "odd"]).await.unwrap();
     assert!(
-        code == Some(0) && said.contains("held back; `rejoin mcp approve odd`"),
-        "{said}"
+        code == Some(0) && printed.contains("held back; `rejoin mcp approve odd`"),
+        "{printed}"
     );
-    let (code, said) = rejoin(&["mcp", "approve", "odd", "where"]).await.unwrap();
-    assert!(code == Some(0) && said.contains("approved: where"), "{said}");
-    let (_, said) = rejoin(&["--json", "mcp", "list"]).await.unwrap();
-    let listed: Value = serde_json::from_str(&said).unwrap();
+    let (code, printed) = rejoin(&["mcp", "approve", "odd", "where"]).await.unwrap();
+    assert!(code == Some(0) && printed.contains("approved: where"), "{printed}");
+    let (_, printed) = rejoin(&["--json", "mcp", "list"]).await.unwrap();
+    let listed: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(listed[0]["name"], "odd");
-    let (code, said) = rejoin(&["mcp", "add", "evil", "--command", "sh"]).await.unwrap();
-    assert!(code != Some(0) && said.contains("operator"), "{said}");
-    let (code, said) = rejoin(&["mcp", "test", "nobody"]).await.unwrap();
-    assert!(code != Some(0) && said.contains("rejoin mcp list"), "{said}");
+    let (code, printed) = rejoin(&["mcp", "add", "evil", "--command", "sh"]).await.unwrap();
+    assert!(code != Some(0) && printed.contains("operator"), "{printed}");
+    let (code, printed) = rejoin(&["mcp", "test", "nobody"]).await.unwrap();
+    assert!(code != Some(0) && printed.contains("rejoin mcp list"), "{printed}");
     let (code, _) = rejoin(&["mcp", "remove", "odd"]).await.unwrap();
     assert_eq!(code, Some(0));
 }

@@ -36,10 +36,10 @@ async fn an_overloaded_model_is_replaced_after_two_tries() {
     let frames = ask(&app, &["anthropic:claude-haiku-5-5", "openai:second"], 529).await;
     assert_eq!(text(&frames), "Here I am.");
     let events = json_of(&frames);
-    let told = of_kind(&events, "telemetry");
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!(told[0]["name"], "model_fallback");
-    let data = &told[0]["data"];
+    let published = of_kind(&events, "telemetry");
+    assert_eq!(published.len(), 1, "{published:?}");
+    assert_eq!(published[0]["name"], "model_fallback");
+    let data = &published[0]["data"];
     assert_eq!(
         (&data["from"], &data["to"], &data["code"]),
         (

@@ -146,8 +146,11 @@ async fn a_failing_provider_is_reported_without_its_key() {
         ("away", "responded with status 302"),
         ("drip", "timed out"),
     ] {
-        let told = project.call("web_search", json!({"query": query})).await.unwrap_err();
-        assert!(told.contains(words) && !told.contains("the key"), "{query}: {told}");
+        let refusal = project.call("web_search", json!({"query": query})).await.unwrap_err();
+        assert!(
+            refusal.contains(words) && !refusal.contains("the key"),
+            "{query}: {refusal}"
+        );
     }
     for (arguments, words) in [
         (json!({"query": "  "}), "query is empty"),
@@ -158,16 +161,16 @@ async fn a_failing_provider_is_reported_without_its_key() {
         ),
         (json!({"query": "x", "search_depth": "deepest"}), "basic or advanced"),
     ] {
-        let told = project.call("web_search", arguments).await.unwrap_err();
-        assert!(told.contains(words), "{told}");
+        let refusal = project.call("web_search", arguments).await.unwrap_err();
+        assert!(refusal.contains(words), "{refusal}");
     }
     let deleted = sqlx::query("delete from kb.secrets")
         .execute(&project.db.pool)
         .await
         .unwrap();
     assert_eq!(deleted.rows_affected(), 1);
-    let told = project.call("web_search", json!({"query": "401"})).await.unwrap_err();
-    assert!(told.contains("secret SEARCH_KEY"), "{told}");
+    let refusal = project.call("web_search", json!({"query": "401"})).await.unwrap_err();
+    assert!(refusal.contains("secret SEARCH_KEY"), "{refusal}");
 }
 
 /// Requirements: E08.

@@ -52,8 +52,8 @@ async fn a_background_response_is_read_from_every_cut() {
     assert_eq!(items["items"][0]["content"][0]["text"], "go");
     let gone = client.calls("responses.delete", begun["id"].clone()).await;
     assert_eq!(gone["deleted"], true);
-    let said = client.tries("responses.retrieve", begun["id"].clone()).await;
-    assert_eq!(said["error"]["status"], 404);
+    let reply = client.tries("responses.retrieve", begun["id"].clone()).await;
+    assert_eq!(reply["error"]["status"], 404);
 }
 
 #[tokio::test]

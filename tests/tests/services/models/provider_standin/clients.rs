@@ -72,10 +72,10 @@ async fn the_providers_own_clients_work_with_it() {
         .output()
         .await
         .expect("Python starts");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     let failed = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{failed}");
+    assert!(output.status.success(), "{printed}\n{failed}");
     assert_eq!(server.refusals(), []);
     assert_eq!(server.losses(), Vec::<String>::new());
-    assert_eq!(server.left(), 0, "{said}");
+    assert_eq!(server.left(), 0, "{printed}");
 }

@@ -186,33 +186,33 @@ async fn openrouter_wants_its_reasoning_details_back() {
         let (status, answer) = send_to(&server, OPENROUTER, model, &request).await;
         assert_eq!(status, 200, "{answer}");
         let message = &answer["choices"][0]["message"];
-        let said = json!({
+        let body = json!({
             "role": "assistant",
             "content": "",
             "tool_calls": message["tool_calls"],
             "reasoning_details": message["reasoning_details"],
         });
         let id = &message["tool_calls"][0]["id"];
-        let next = |said: &Value| {
+        let next = |body: &Value| {
             let mut next = request.clone();
             let messages = next["messages"].as_array_mut().expect("messages");
             messages.extend([
-                said.clone(),
+                body.clone(),
                 json!({"role": "tool", "tool_call_id": id, "content": "{}"}),
             ]);
             next
         };
-        let (status, answer) = send_to(&server, OPENROUTER, model, &next(&said)).await;
+        let (status, answer) = send_to(&server, OPENROUTER, model, &next(&body)).await;
         assert_eq!(status, 200, "{model}: {answer}");
         assert_eq!(server.losses(), Vec::<String>::new(), "{model}");
-        let mut altered = said.clone();
+        let mut altered = body.clone();
         altered["reasoning_details"][0]["format"] = json!("other");
         assert_eq!(
             send_to(&server, OPENROUTER, model, &next(&altered)).await.0,
             400,
             "{model}"
         );
-        let mut bare = said.clone();
+        let mut bare = body.clone();
         merge(&mut bare, &json!({"reasoning_details": null}));
         assert_eq!(
             send_to(&server, OPENROUTER, model, &next(&bare)).await.0,

@@ -49,11 +49,11 @@ pub(super) async fn is_replaced(model: &str, next: &str, overloaded: u16, code: 
         ("Gone on.", 0),
         "{model} to {next}"
     );
-    let told = of_kind(&events, "telemetry");
-    assert_eq!(told.len(), 1, "{model}: {told:?}");
-    let data = &told[0]["data"];
+    let published = of_kind(&events, "telemetry");
+    assert_eq!(published.len(), 1, "{model}: {published:?}");
+    let data = &published[0]["data"];
     assert_eq!(
-        (&told[0]["name"], &data["from"], &data["to"], &data["code"]),
+        (&published[0]["name"], &data["from"], &data["to"], &data["code"]),
         (&json!("model_fallback"), &json!(model), &json!(next), &json!(code))
     );
     let recorded = providers.recorded();
