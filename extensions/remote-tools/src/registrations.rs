@@ -48,7 +48,8 @@ pub async fn register(
     )
     .execute(&mut *db)
     .await?;
-    let id = worker.worker_id.unwrap_or_else(ids::new);
+    let new_id = ids::new();
+    let id = worker.worker_id.unwrap_or(new_id);
     let others = sqlx::query_scalar!(
         r#"select count(*) as "count!" from kb.remote_workers where project_id = $1 and id <> $2 and alive_until > now()"#,
         workspace_id,
