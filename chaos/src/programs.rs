@@ -20,13 +20,8 @@ use uuid::Uuid;
 
 use crate::client::{Client, answer_of};
 use crate::evidence::{Accepted, now_us};
-use crate::tools::Effect;
+use crate::tools::{Effect, PROGRAM_LOOK, PROGRAM_PAY};
 use crate::world::World;
-
-/// Must not be repeated.
-pub const PAY: &str = "program_pay";
-/// May be repeated.
-pub const LOOK: &str = "program_look";
 
 /// Programs of each project.
 const PROGRAMS: usize = 2;
@@ -159,7 +154,8 @@ impl Program {
                 },
             })
         };
-        let body = json!({"name": "chaos", "slots": SLOTS, "tools": [tool(PAY, false), tool(LOOK, true)]});
+        let body =
+            json!({"name": "chaos", "slots": SLOTS, "tools": [tool(PROGRAM_PAY, false), tool(PROGRAM_LOOK, true)]});
         loop {
             match self.post("/api/workers/default/registrations", &body).await {
                 Some((status, registered)) if status.is_success() => {

@@ -22,6 +22,10 @@ pub const PAY: &str = "pay";
 /// May be repeated.
 pub const LOOK: &str = "look";
 
+/// The same two, of users' programs.
+pub const PROGRAM_PAY: &str = "program_pay";
+pub const PROGRAM_LOOK: &str = "program_look";
+
 /// An external effect.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Effect {

@@ -26,7 +26,7 @@ use crate::evidence::Evidence;
 use crate::fleet::{Member, Place, Role, Settings};
 use crate::plan::{AGENT, ASK, PLAN, SPAWN, TASKS};
 use crate::proxy::Proxy;
-use crate::{mcp_server, model, programs, tools, witness};
+use crate::{mcp_server, model, tools, witness};
 
 /// Timeout of the fleet's start.
 const READY_LIMIT: Duration = Duration::from_secs(60);
@@ -278,8 +278,8 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
             tools::PAY.to_owned(),
             tools::LOOK.to_owned(),
             mcp_server::PAY.to_owned(),
-            programs::PAY.to_owned(),
-            programs::LOOK.to_owned(),
+            tools::PROGRAM_PAY.to_owned(),
+            tools::PROGRAM_LOOK.to_owned(),
             SPAWN.to_owned(),
             TASKS.to_owned(),
             ASK.to_owned(),

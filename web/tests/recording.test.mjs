@@ -6,7 +6,10 @@ import { test } from 'node:test';
 import { signedIn } from './support/browser.mjs';
 import { skip, stage } from './support/stage.mjs';
 
-const RECORDING = new URL('../../tests/tests/conversations/chat/snapshots/conversations__chat__story__story_events.snap', import.meta.url);
+const RECORDING = new URL(
+  '../../tests/tests/conversations/chat/snapshots/conversations__chat__story__story_events.snap',
+  import.meta.url,
+);
 /** The kinds of events in the recording. If there is a new kind: see to it that it is shown, and name it here. */
 const KINDS =
   'agent_state clarifying_questions context_shift context_usage done error executor_result executor_spawned focus_active focus_changed last_turn_context ' +

@@ -6,16 +6,14 @@ use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 
 use super::Case;
-use crate::programs;
-use crate::tools::{LOOK, PAY};
+use crate::tools::{LOOK, PAY, PROGRAM_LOOK, PROGRAM_PAY};
 
 pub(super) fn check(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut acted: HashMap<(Uuid, &str), usize> = HashMap::new();
     for effect in &case.effects {
         *acted.entry((effect.run_id, &effect.call_id)).or_default() += 1;
-        if [PAY, programs::PAY].contains(&effect.tool.as_str()) && acted[&(effect.run_id, effect.call_id.as_str())] == 2
-        {
+        if [PAY, PROGRAM_PAY].contains(&effect.tool.as_str()) && acted[&(effect.run_id, effect.call_id.as_str())] == 2 {
             wrong.push(format!("run {}: the call {} paid twice", effect.run_id, effect.call_id));
         }
     }
@@ -43,7 +41,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
     let ours = case
         .calls
         .iter()
-        .filter(|call| [PAY, LOOK, programs::PAY, programs::LOOK].contains(&call.tool_name.as_str()));
+        .filter(|call| [PAY, LOOK, PROGRAM_PAY, PROGRAM_LOOK].contains(&call.tool_name.as_str()));
     for call in ours.filter(|call| call.status == "completed") {
         if !acted.contains_key(&(call.run_id, call.call_id.as_str())) {
             wrong.push(format!(

@@ -7,7 +7,7 @@ use rand::RngExt as _;
 use super::{Actor, Load, conversation, run};
 use crate::client::Message;
 use crate::evidence::Target;
-use crate::programs::{LOOK, PAY};
+use crate::tools::{PROGRAM_LOOK, PROGRAM_PAY};
 
 pub struct Program;
 
@@ -29,7 +29,11 @@ impl Load for Program {
     async fn play(&self, actor: &mut Actor) -> Result<()> {
         let mut plan = actor.plan();
         for _ in 0..actor.dice.random_range(1..=CALLS) {
-            let tool = if actor.dice.random_bool(0.5) { PAY } else { LOOK };
+            let tool = if actor.dice.random_bool(0.5) {
+                PROGRAM_PAY
+            } else {
+                PROGRAM_LOOK
+            };
             let (words, hold_ms) = (actor.dice.random_range(0..15), actor.dice.random_range(0..HOLD_MS));
             plan = plan.after_call(words, tool, hold_ms);
         }
