@@ -241,7 +241,7 @@ def test_results_become_json() -> None:
     assert of_result({"days": {date(2026, 1, 2)}, "none": math.nan}) == Completed({"days": ["2026-01-02"], "none": None})
     assert of_result(None) == Completed(None)
     large = of_result("x" * OUTPUT_MAX_BYTES)
-    assert large == Failed("The tool has completed, but its output has 1048578 bytes, and the limit is 1048576.")
+    assert large == Failed("The tool has completed, but its output has 1000002 bytes, and the limit is 1000000.")
     not_json = of_result(object())
     assert isinstance(not_json, Failed)
     assert not_json.error.startswith("The tool has completed, but its output is not JSON")

@@ -133,7 +133,7 @@ async def test_failures_are_texts_for_the_model(api: ProtocolServer, caplog: pyt
         ("fail", "other"): "ValueError: other",
         ("fail", "exit"): "SystemExit: 3",
         ("fail", "object"): "The tool has completed, but its output is not JSON: Unable to serialize unknown type: <class 'object'>",
-        ("fail", "large"): "The tool has completed, but its output has 2000002 bytes, and the limit is 1048576.",
+        ("fail", "large"): "The tool has completed, but its output has 2000002 bytes, and the limit is 1000000.",
         ("fail_async", "text"): "There is no order A-7.",
         ("fail_async", "other"): "ValueError: other",
         ("fail_async", "exit"): "SystemExit: 3",

@@ -1,7 +1,7 @@
 /** How a function has ended, as what the API records: results and errors become JSON. Pure. */
 import { RetryCall, ToolFailure } from './errors.js';
 
-export const OUTPUT_MAX_BYTES = 1024 * 1024;
+export const OUTPUT_MAX_BYTES = 1_000_000;
 export const CHECKPOINT_MAX_BYTES = 256 * 1024;
 /** A stack in a message would fill the context of the model. */
 export const TEXT_MAX = 16_000;

@@ -17,7 +17,7 @@ describe('outcomes', () => {
     expect(ofResult('half \ud83d, whole 😀, escaped \\ud83d')).toEqual(
       completed('half \uFFFD, whole 😀, escaped \\ud83d'),
     );
-    const large = 'The tool has completed, but its output has 1048578 bytes, and the limit is 1048576.';
+    const large = 'The tool has completed, but its output has 1000002 bytes, and the limit is 1000000.';
     expect(ofResult('x'.repeat(OUTPUT_MAX_BYTES))).toEqual(failed(large));
   });
 

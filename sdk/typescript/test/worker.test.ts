@@ -118,7 +118,7 @@ test('failures are texts for the model', async () => {
         'The tool has completed, but its output is not JSON: a Map; use Object.fromEntries(map)',
       );
       expect(await error('large')).toBe(
-        'The tool has completed, but its output has 2000002 bytes, and the limit is 1048576.',
+        'The tool has completed, but its output has 2000002 bytes, and the limit is 1000000.',
       );
       const bad = await api.ended(api.offer('fail', { hw: 'text' }));
       expect(bad.error).toBe(
