@@ -252,7 +252,7 @@ export class Log {
     for (const listener of [...this.listeners]) safely(() => listener.event?.(event, seq));
     if (event.type === 'caught_up') {
       // One that began with what is new has no other cursor yet: reconnecting with "now" would skip what happens meanwhile.
-      this.#cursor ??= event.through;
+      if (typeof event.through === 'number') this.#cursor ??= event.through;
       return 'all';
     }
     const ends = event.type === 'done' || (event.type === 'sub_agent' && event.status !== 'started');
