@@ -110,9 +110,8 @@ create table kb.remote_calls (
     ended_at        timestamptz
 );
 create index remote_calls_run on kb.remote_calls (run_id);
--- Those that have not ended: by their job; by their age, for the ones that no worker takes; and of one worker.
+-- Those that have not ended, by their job; and those of one worker.
 create index remote_calls_job on kb.remote_calls (job_id) where ended_at is null;
-create index remote_calls_waiting on kb.remote_calls (created_at) where status = 'waiting';
 create index remote_calls_running on kb.remote_calls (worker_id) where status = 'running';
 -- Those outside of runs are removed by their age.
 create index remote_calls_outside on kb.remote_calls (ended_at) where run_id is null;

@@ -148,12 +148,22 @@ pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Record>, sq
     .await
 }
 
-/// Returns calls that no worker has taken for these many seconds.
-pub async fn waiting_too_long(db: impl PgExecutor<'_>, seconds: f64, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
-    sqlx::query_scalar!(
-        "select id from kb.remote_calls
-         where status = 'waiting' and created_at < now() - make_interval(secs => $1)
-         order by created_at limit $2",
+/// A call that no worker takes.
+#[derive(Debug)]
+pub struct Untaken {
+    pub id: Uuid,
+    /// A worker that was lost had it.
+    pub was_lost: bool,
+}
+
+/// Returns calls that have been without a worker for these many seconds: since they were added, or since their last worker got them.
+pub async fn untaken(db: impl PgExecutor<'_>, seconds: f64, limit: i64) -> Result<Vec<Untaken>, sqlx::Error> {
+    sqlx::query_as!(
+        Untaken,
+        r#"select c.id, c.status = 'running' as "was_lost!" from kb.remote_calls c join queue.jobs j on j.id = c.job_id
+         where c.ended_at is null and j.state = 'available'
+           and coalesce(c.handed_out_at, c.created_at) < now() - make_interval(secs => $1)
+         order by c.created_at limit $2"#,
         seconds,
         limit
     )

@@ -61,12 +61,20 @@ impl Sweep for Overdue {
 
     async fn sweep(&self, host: &Host) -> Result<(), SweepError> {
         let hours = self.0.remote_calls_wait_h;
-        for id in calls::waiting_too_long(&host.db, hours * 3_600.0, BATCH).await? {
-            let why = format!("no worker took this call within {hours} hours; it was not executed");
+        for call in calls::untaken(&host.db, hours * 3_600.0, BATCH).await? {
+            let lost = format!(
+                "outcome unknown: the worker that had this call was lost, and no other one took it within {hours} hours; the call may have taken \
+                 effect"
+            );
+            let untaken = format!("no worker took this call within {hours} hours; it was not executed");
             let end = EndRemoteCall {
-                id,
+                id: call.id,
                 attempt: None,
-                end: RemoteEnd::Failed(&why),
+                end: if call.was_lost {
+                    RemoteEnd::OutcomeUnknown(&lost)
+                } else {
+                    RemoteEnd::Failed(&untaken)
+                },
             };
             if let Some(ended) = rejoin_commands::execute(&host.db, &end).await? {
                 host.bus.publish(ended.wake);

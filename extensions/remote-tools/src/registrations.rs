@@ -48,46 +48,23 @@ pub async fn register(
     )
     .execute(&mut *db)
     .await?;
-    let new_id = ids::new();
-    let id = worker.worker_id.unwrap_or(new_id);
+    let replaced = match worker.worker_id {
+        Some(known) => replace(db, queue, known, worker, alive_s).await?,
+        None => None,
+    };
     let others = sqlx::query_scalar!(
-        r#"select count(*) as "count!" from kb.remote_workers where project_id = $1 and id <> $2 and alive_until > now()"#,
+        r#"select count(*) as "count!" from kb.remote_workers where project_id = $1 and id is distinct from $2 and alive_until > now()"#,
         workspace_id,
-        id
+        replaced as _
     )
     .fetch_one(&mut *db)
     .await?;
     if others >= max_workers {
         return Err(RegisterError::TooMany(others));
     }
-    let own = sqlx::query!(
-        "insert into kb.remote_workers (id, project_id, queue, name, version, language, slots, alive_until)
-         values ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8))
-         on conflict (id) do update
-         set name = excluded.name, version = excluded.version, language = excluded.language, slots = excluded.slots,
-             draining = false, seen_at = now(), alive_until = excluded.alive_until
-         where remote_workers.project_id = excluded.project_id and remote_workers.queue = excluded.queue",
-        id,
-        workspace_id,
-        queue,
-        worker.name,
-        worker.version,
-        worker.language,
-        worker.slots,
-        alive_s
-    )
-    .execute(&mut *db)
-    .await?;
-    let id = if own.rows_affected() == 1 {
-        sqlx::query!("delete from kb.remote_worker_tools where worker_id = $1", id)
-            .execute(&mut *db)
-            .await?;
-        id
-    } else {
-        // The id is that of a worker elsewhere: this one gets another.
-        let mut another = worker.clone();
-        another.worker_id = None;
-        return Box::pin(register(db, workspace_id, queue, &another, alive_s, max_workers)).await;
+    let id = match replaced {
+        Some(id) => id,
+        None => insert(db, workspace_id, queue, worker, alive_s).await?,
     };
     for tool in &worker.tools {
         let tool_id = announce(db, workspace_id, queue, tool).await?;
@@ -101,6 +78,62 @@ pub async fn register(
         .await?;
     }
     Ok(id)
+}
+
+/// Replaces the registration of a worker, without its tools. None: it is not registered in this queue.
+async fn replace(
+    db: &mut PgConnection,
+    queue: &str,
+    id: Uuid,
+    worker: &NewRemoteWorker,
+    alive_s: f64,
+) -> Result<Option<Uuid>, sqlx::Error> {
+    let replaced = sqlx::query_scalar!(
+        "update kb.remote_workers
+         set name = $3, version = $4, language = $5, slots = $6, draining = false, seen_at = now(),
+             alive_until = now() + make_interval(secs => $7)
+         where id = $1 and queue = $2
+         returning id",
+        id,
+        queue,
+        worker.name,
+        worker.version,
+        worker.language,
+        worker.slots,
+        alive_s
+    )
+    .fetch_optional(&mut *db)
+    .await?;
+    if replaced.is_some() {
+        sqlx::query!("delete from kb.remote_worker_tools where worker_id = $1", id)
+            .execute(db)
+            .await?;
+    }
+    Ok(replaced)
+}
+
+async fn insert(
+    db: &mut PgConnection,
+    workspace_id: Uuid,
+    queue: &str,
+    worker: &NewRemoteWorker,
+    alive_s: f64,
+) -> Result<Uuid, sqlx::Error> {
+    sqlx::query_scalar!(
+        "insert into kb.remote_workers (id, project_id, queue, name, version, language, slots, alive_until)
+         values ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8))
+         returning id",
+        ids::new(),
+        workspace_id,
+        queue,
+        worker.name,
+        worker.version,
+        worker.language,
+        worker.slots,
+        alive_s
+    )
+    .fetch_one(db)
+    .await
 }
 
 /// Stores a tool's definition, which may replace that of workers that are gone.
@@ -245,43 +278,28 @@ pub async fn offered(db: &mut PgConnection, workspace_id: Uuid) -> Result<Vec<Of
     .await
 }
 
-/// Returns the queues that a worker's calls come from, and when it was last seen in this one. None: it is not registered here.
-pub async fn queues_of(
-    db: &mut PgConnection,
-    queue: &str,
-    worker_id: Uuid,
-) -> Result<Option<Vec<String>>, sqlx::Error> {
-    let queues = sqlx::query_scalar!(
-        r#"select array(select kb.remote_queue(t.project_id, t.queue, t.name, t.version)
-                        from kb.remote_worker_tools s join kb.remote_tools t on t.id = s.tool_id
-                        where s.worker_id = w.id) as "queues!"
-           from kb.remote_workers w where w.id = $1 and w.queue = $2"#,
-        worker_id,
-        queue
-    );
-    queues.fetch_optional(db).await
-}
-
-/// Records that a worker is there for this long. False: it is not registered in this queue.
+/// Records that a worker is there for this long. Returns the queues that its calls come from. None: it is not registered in this queue.
 pub async fn seen(
     db: &mut PgConnection,
     queue: &str,
     worker_id: Uuid,
     alive_s: f64,
     draining: Option<bool>,
-) -> Result<bool, sqlx::Error> {
-    let updated = sqlx::query!(
-        "update kb.remote_workers
-         set seen_at = now(), alive_until = greatest(alive_until, now() + make_interval(secs => $3)), draining = coalesce($4, draining)
-         where id = $1 and queue = $2",
+) -> Result<Option<Vec<String>>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"update kb.remote_workers w
+           set seen_at = now(), alive_until = greatest(alive_until, now() + make_interval(secs => $3)), draining = coalesce($4, draining)
+           where w.id = $1 and w.queue = $2
+           returning array(select kb.remote_queue(t.project_id, t.queue, t.name, t.version)
+                           from kb.remote_worker_tools s join kb.remote_tools t on t.id = s.tool_id
+                           where s.worker_id = w.id) as "queues!""#,
         worker_id,
         queue,
         alive_s,
         draining
     )
-    .execute(db)
-    .await?;
-    Ok(updated.rows_affected() == 1)
+    .fetch_optional(db)
+    .await
 }
 
 /// Removes a worker, and ends the leases of its calls. False: it is not registered in this queue.

@@ -67,7 +67,7 @@ impl Waiting {
         Self(queues)
     }
 
-    /// Registers interest in these queues, before the caller looks into them: [`Interest::changed`] returns when one of them may have a call.
+    /// Registers interest in these queues, before the caller looks into them: [`Interest::changed_after`] returns when one of them may have a call.
     pub fn interest(&self, queues: &[String]) -> Interest {
         Interest(queues.iter().map(|queue| self.0.entry(queue)).collect())
     }

@@ -35,7 +35,7 @@ impl RemoteEnd<'_> {
 #[derive(Debug)]
 pub struct EndRemoteCall<'a> {
     pub id: Uuid,
-    /// The attempt that has the call. None: it ends whoever has it.
+    /// The attempt that has the call. None: whatever attempt has it.
     pub attempt: Option<i32>,
     pub end: RemoteEnd<'a>,
 }

@@ -30,12 +30,6 @@ rejoin_types::text_enum! {
     }
 }
 
-impl RemoteStatus {
-    pub fn has_ended(self) -> bool {
-        !matches!(self, Self::Waiting | Self::Running)
-    }
-}
-
 /// A call to be added.
 #[derive(Debug)]
 pub struct NewRemoteCall<'a> {

@@ -282,7 +282,7 @@ async fn an_mcp_client_calls_a_tool_of_a_program() {
 }
 
 #[tokio::test]
-async fn an_idle_claim_waits_without_a_query() {
+async fn a_claim_waits_and_shows_that_its_worker_lives() {
     let app = TestApp::start().await;
     let program = Program::register(app.client(), json!([tool("refund")])).await;
     let asked = tokio::time::Instant::now();

@@ -75,14 +75,10 @@ async fn claim(
     // A claim that waits shows that its worker is there.
     let alive_s = body.wait_s + state.args.lease().as_secs_f64();
     let mut tx = caller.begin(&state).await?;
-    if !registrations::seen(&mut tx, &queue, body.worker_id, alive_s, None).await? {
-        return Err(worker_unknown(body.worker_id));
-    }
-    let queues = registrations::queues_of(&mut tx, &queue, body.worker_id).await?;
+    let queues = registrations::seen(&mut tx, &queue, body.worker_id, alive_s, None).await?;
+    let queues = queues.ok_or_else(|| worker_unknown(body.worker_id))?;
     tx.commit().await?;
-    let interest = state
-        .waiting
-        .interest(&queues.ok_or_else(|| worker_unknown(body.worker_id))?);
+    let interest = state.waiting.interest(&queues);
     loop {
         let looked = interest.changed_after(|| async {
             match take(&state, &caller, &body).await {
@@ -192,17 +188,9 @@ async fn heartbeat(
     }
     let lease = state.args.lease();
     let mut tx = caller.begin(&state).await?;
-    if !registrations::seen(
-        &mut tx,
-        &queue,
-        body.worker_id,
-        lease.as_secs_f64(),
-        Some(body.draining),
-    )
-    .await?
-    {
-        return Err(worker_unknown(body.worker_id));
-    }
+    let (alive_s, draining) = (lease.as_secs_f64(), Some(body.draining));
+    let known = registrations::seen(&mut tx, &queue, body.worker_id, alive_s, draining).await?;
+    known.ok_or_else(|| worker_unknown(body.worker_id))?;
     let calls: Vec<(Uuid, i32)> = body.calls.iter().map(|call| (call.id, call.attempt)).collect();
     let states = calls::renew(&mut tx, body.worker_id, &calls, lease).await?;
     tx.commit().await?;

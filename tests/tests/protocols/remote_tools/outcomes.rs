@@ -1,8 +1,9 @@
 //! What becomes of a call whose program is lost, fails, or is not wanted: the outcome is honest, and an attempt that lost its lease changes
 //! nothing.
 
-use rejoin_tests::app::TestApp;
+use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::of_kind;
+use rejoin_tests::model_server::Reply;
 use rejoin_tests::support;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -160,6 +161,40 @@ async fn a_cancelled_call_is_not_handed_out() {
     assert!(program.claim(1, 0).await.is_empty());
     let events = events_of(&app, &posted).await;
     assert_eq!(of_kind(&events, "done")[0]["status"], "cancelled");
+}
+
+/// Also one that may be repeated: its run does not wait for ever.
+#[tokio::test]
+async fn a_call_without_a_program_ends_after_its_time() {
+    let app = TestApp::with(AppOptions {
+        api: |config| config.remote_tools.remote_lease_s = 1,
+        worker: |config| config.remote_tools.remote_calls_wait_h = 1.0 / 3_600.0,
+        ..AppOptions::default()
+    })
+    .await;
+    let tools = json!([tool_with("refund", json!({"idempotent": true}))]);
+    let program = Program::register(app.client(), tools).await;
+    let (_, posted) = asked(&app, json!({"order": "A-7"})).await;
+    program.next().await;
+    events_of(&app, &posted).await;
+    let result = result_for_model(&app);
+    assert!(
+        result.contains("outcome unknown") && result.contains("no other one took it"),
+        "{result}"
+    );
+
+    app.model.on(
+        "again",
+        [Reply::tool("refund", json!({"order": "B-8"})), Reply::text("Done.")],
+    );
+    let agent = app.agent("second", &["refund"]).await;
+    let posted = app
+        .client()
+        .post_message(json!({"agentDefinitionId": agent, "message": "again"}))
+        .await;
+    events_of(&app, &posted).await;
+    let result = result_for_model(&app);
+    assert!(result.contains("it was not executed"), "{result}");
 }
 
 #[tokio::test]

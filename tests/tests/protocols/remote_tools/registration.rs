@@ -47,15 +47,69 @@ async fn one_version_of_a_tool_has_one_definition() {
         (StatusCode::CONFLICT, &json!("tool_conflict"))
     );
     let detail = refused["detail"].as_str().unwrap();
-    for part in ["version 1 of refund", "another version", &program.id] {
-        assert!(detail.contains(part) || detail.contains("other ("), "{part}: {detail}");
+    for part in [
+        "serves version 1 of refund with another description",
+        "give yours another version",
+    ] {
+        assert!(detail.contains(part), "{part}: {detail}");
     }
+    // Either of the two that serve it.
+    let names_one = detail.contains(&program.id) || detail.contains(same["workerId"].as_str().unwrap());
+    assert!(names_one, "{detail}");
     let (status, refused) = register(&app.client(), "gpu", json!([tool("refund")])).await;
     assert_eq!(
         (status, &refused["code"]),
         (StatusCode::CONFLICT, &json!("tool_conflict"))
     );
     assert!(refused["detail"].as_str().unwrap().contains("in another queue"));
+}
+
+#[tokio::test]
+async fn a_registration_is_replaced_by_its_worker_only() {
+    let app = TestApp::start().await;
+    let program = Program::register(app.client(), json!([tool("refund")])).await;
+    let again = |id: &str| json!({"workerId": id, "name": "billing", "slots": 1, "tools": [tool("notify")]});
+    let path = "/api/workers/default/registrations";
+    let (status, replaced) = app.client().post(path, again(&program.id)).await;
+    assert_eq!((status, &replaced["workerId"]), (StatusCode::OK, &json!(program.id)));
+    let (_, workers) = app.client().get("/api/workers").await;
+    assert_eq!(workers["items"][0]["tools"], json!(["notify@1"]));
+
+    // Of another workspace, it gets a worker of its workspace.
+    let mut db = app.db.pool.acquire().await.unwrap();
+    let other = workspaces::create(&mut db, "elsewhere").await.unwrap();
+    workspaces::add_member(&mut db, other, app.db.user_id, workspaces::Role::Owner)
+        .await
+        .unwrap();
+    let (_, key) = auth::create_key(&mut db, app.db.user_id, Some(other), "foreign", &Scope::ALL, None)
+        .await
+        .unwrap();
+    let foreign = Client::new(app.url(), &key);
+    let (status, made) = foreign.post(path, again(&program.id)).await;
+    assert_eq!(status, StatusCode::CREATED, "{made}");
+    assert_ne!(made["workerId"], json!(program.id));
+}
+
+#[tokio::test]
+async fn a_tool_of_an_mcp_server_keeps_its_name() {
+    let app = TestApp::start().await;
+    sqlx::query(
+        "with server as (
+             insert into kb.project_mcp_servers (id, project_id, name, transport, url)
+             values (gen_random_uuid(), $1, 'bank', 'http', 'https://bank.example/mcp') returning id)
+         insert into kb.mcp_tools (server_id, name, definition, digest, offered)
+         select id, 'refund', '{}', 'x', true from server",
+    )
+    .bind(app.db.workspace_id)
+    .execute(&app.db.pool)
+    .await
+    .unwrap();
+    let (status, refused) = register(&app.client(), "default", json!([tool("bank_refund")])).await;
+    assert_eq!(
+        (status, &refused["code"]),
+        (StatusCode::CONFLICT, &json!("tool_conflict"))
+    );
+    assert!(refused["detail"].as_str().unwrap().contains("bank_refund"), "{refused}");
 }
 
 #[tokio::test]
