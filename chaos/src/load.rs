@@ -2,14 +2,13 @@
 //! restarts when it ends, until the run's time ends.
 //!
 //! - `chat`      plain turns, one after the other in a conversation
-//! - `calls`     an agent that pays and reads
+//! - `calls`     an agent that pays and reads; `program`: the same with tools of users' programs
 //! - `busy`      a second message while a turn runs: queued, refused, or interrupting
 //! - `cancels`   turns that are cancelled, early or late
 //! - `triggered` runs without a conversation
 //! - `insistent` the same post many times at once, and a different one with its key
 //! - `outside`   an agent that pays by a hostile MCP server
 //! - `together`  trees of sub-agents, DAGs of tasks, questions to users
-//! - `program`   an agent with tools of users' programs
 //! - `stranger`  a user who tries to access others' data
 
 mod busy;
@@ -18,7 +17,6 @@ mod cancels;
 mod chat;
 mod insistent;
 mod outside;
-mod program;
 mod stranger;
 mod together;
 mod triggered;
@@ -57,13 +55,13 @@ pub trait Load: Send + Sync {
 pub fn all() -> Vec<Arc<dyn Load>> {
     vec![
         Arc::new(chat::Chat),
-        Arc::new(calls::Calls),
+        Arc::new(calls::Calls::OF_WORKERS),
         Arc::new(busy::Busy),
         Arc::new(cancels::Cancels),
         Arc::new(triggered::Triggered),
         Arc::new(insistent::Insistent),
         Arc::new(outside::Outside),
-        Arc::new(program::Program),
+        Arc::new(calls::Calls::OF_PROGRAMS),
         Arc::new(together::Together),
         Arc::new(stranger::Stranger),
     ]

@@ -35,7 +35,7 @@ impl Scenario for Remote {
         let columns = vec![
             Column::new("remote", "remote tool: p50", "ms", Better::Lower, Of::Rejoin).ratio_to("own"),
             Column::new("p99", "p99", "ms", Better::Lower, Of::Rejoin),
-            Column::new("own", "tool of the worker: p50", "ms", Better::Lower, Of::Limit),
+            Column::new("own", "tool of the worker: p50", "ms", Better::Lower, Of::Rejoin),
             Column::new(
                 "rate",
                 "remote calls a second, all runs",

@@ -1,4 +1,4 @@
-//! An agent that pays, which must not happen twice, and reads, which may.
+//! An agent that pays, which must not happen twice, and reads, which may: with tools of the workers, or of users' programs.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -7,9 +7,31 @@ use rand::RngExt as _;
 use super::{Actor, Load, conversation, run};
 use crate::client::Message;
 use crate::evidence::Target;
-use crate::tools::{LOOK, PAY};
+use crate::tools::{LOOK, PAY, PROGRAM_LOOK, PROGRAM_PAY};
 
-pub struct Calls;
+pub struct Calls {
+    name: &'static str,
+    weight: usize,
+    pay: &'static str,
+    look: &'static str,
+}
+
+impl Calls {
+    /// Tools that workers execute.
+    pub const OF_WORKERS: Self = Self {
+        name: "calls",
+        weight: 3,
+        pay: PAY,
+        look: LOOK,
+    };
+    /// Tools that users' programs serve.
+    pub const OF_PROGRAMS: Self = Self {
+        name: "program",
+        weight: 2,
+        pay: PROGRAM_PAY,
+        look: PROGRAM_LOOK,
+    };
+}
 
 /// Maximum number of calls of a turn.
 const CALLS: usize = 4;
@@ -19,17 +41,21 @@ const HOLD_MS: u64 = 400;
 #[async_trait]
 impl Load for Calls {
     fn name(&self) -> &'static str {
-        "calls"
+        self.name
     }
 
     fn weight(&self) -> usize {
-        3
+        self.weight
     }
 
     async fn play(&self, actor: &mut Actor) -> Result<()> {
         let mut plan = actor.plan();
         for _ in 0..actor.dice.random_range(1..=CALLS) {
-            let tool = if actor.dice.random_bool(0.6) { PAY } else { LOOK };
+            let tool = if actor.dice.random_bool(0.6) {
+                self.pay
+            } else {
+                self.look
+            };
             let (words, hold_ms) = (actor.dice.random_range(0..15), actor.dice.random_range(0..HOLD_MS));
             plan = plan.after_call(words, tool, hold_ms);
         }
