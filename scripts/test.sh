@@ -37,9 +37,9 @@ else
         die "the client's tests failed"
     }
     trap - EXIT
+    say "the Python package"
+    scripts/test-sdk.sh
 fi
-say "the Python package"
-scripts/test-sdk.sh
 say "a real model calls a real tool"
 # 3: the model or llama.cpp can't be had here, which is said.
 NO_BUILD=1 scripts/test-model.sh || [ $? = 3 ] || die "the test with a real model failed"
