@@ -46,7 +46,7 @@ pub enum Action {
         /// User, by handle or id [default: the project's only one]
         #[arg(long, value_name = "HANDLE|ID")]
         user: Option<String>,
-        /// Scopes of the key: `read`, `write` (chat and cancel), `admin` (manage agents). At most those of its user.
+        /// Scopes of the key: `read`, `write` (chat and cancel), `admin` (manage agents), `worker` (serve tools). At most those of its user.
         #[arg(long, value_enum, value_delimiter = ',', default_values = ["read", "write"])]
         scopes: Vec<Scope>,
         /// Number of days after which the key expires.

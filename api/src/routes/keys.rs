@@ -44,7 +44,7 @@ pub struct KeyItem {
     pub user_id: Uuid,
     /// The user's display name
     pub handle: String,
-    /// `read`, `write`, `admin`; at most the scopes of the user's role
+    /// `read`, `write`, `admin`, `worker`; at most the scopes of the user's role
     pub scopes: Vec<String>,
     pub created_at: DateTime<Utc>,
     /// The user who created it over HTTP; null: an operator

@@ -12,6 +12,7 @@ const SCOPES: Record<Scope, string> = {
   read: 'View data',
   write: 'Chat with agents, cancel runs',
   admin: 'Change settings',
+  worker: 'Serve tools',
 };
 const LIFETIMES: [string, string][] = [
   ['30', '30 days'],

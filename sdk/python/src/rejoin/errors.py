@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _HINTS = {
     401: "set REJOIN_API_KEY, or pass api_key=, to a key of this server; `rejoin keys create` creates one",
-    403: "the key lacks the required scope; `rejoin keys create --scopes read,write,admin` creates one with all scopes",
+    403: "the key lacks the required scope; `rejoin keys create --scopes read,write,admin,worker` creates one with all scopes",
 }
 # Statuses after which the same request may succeed later. Of those from 500 on, these mean that it will not.
 _TEMPORARY = (408, 429)
