@@ -1,15 +1,17 @@
 //! Flows over sub-agents: `sequential`, `loop`, `parallel` and `discussion` definitions. A flow replaces the language
-//! model and calls `spawn_agents`, so that starting, waiting, resuming and cancelling work as for every other agent.
+//! model and calls `spawn_agents`, so that starting, waiting, resuming and cancelling work as for every other agent. The
+//! flow `function` calls a tool of a user's program, whose result is the answer.
 //!
 //! The next call follows from the messages alone; after a crash the same call is made.
 
 mod discussion;
+mod function;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use rejoin_model_client::{Chunk, Finish, Message, ModelError, ModelRequest, ModelStream, Provider, ToolCall, Usage};
-use rejoin_runs::agents::AgentDefinition;
 use rejoin_runs::agents::settings::{Flow, LOOP_ITERATIONS, Settings};
+use rejoin_runs::agents::{AgentDefinition, FUNCTION};
 use rejoin_tools::SharedTool;
 use serde_json::{Value, json};
 
@@ -29,6 +31,8 @@ enum Order {
     Parallel,
     /// All propose, discuss and vote: `discussion`.
     Discussion,
+    /// None: a user's program executes the turn (`function`).
+    Function,
 }
 
 /// The flow of one definition, in place of a model.
@@ -46,6 +50,7 @@ impl FlowModel {
             "loop" => Order::Loop,
             "parallel" => Order::Parallel,
             "discussion" => Order::Discussion,
+            FUNCTION => Order::Function,
             _ => Order::Sequential,
         };
         // Validated when it was stored.
@@ -60,13 +65,20 @@ impl FlowModel {
             Order::Loop => "loop",
             Order::Parallel => "parallel",
             Order::Discussion => "discussion",
+            Order::Function => FUNCTION,
         };
         format!("flow:{order}")
     }
 
-    /// Returns the tools that it calls.
+    /// Returns the name of the program's tool that it calls.
+    pub fn program_tool(&self) -> Option<&str> {
+        self.flow.tool.as_deref().filter(|_| self.order == Order::Function)
+    }
+
+    /// Returns the coordination tools that it calls.
     pub fn tools(&self) -> Vec<SharedTool> {
         match self.order {
+            Order::Function => Vec::new(),
             Order::Sequential | Order::Loop | Order::Parallel => vec![coordination::spawn_agents()],
             Order::Discussion => vec![
                 coordination::spawn_agents(),
@@ -79,7 +91,7 @@ impl FlowModel {
     /// Returns the maximum number of sequentially started agents.
     fn turns(&self) -> usize {
         match self.order {
-            Order::Parallel | Order::Discussion => 1,
+            Order::Parallel | Order::Discussion | Order::Function => 1,
             Order::Sequential => self.flow.agents.len(),
             Order::Loop => {
                 let rounds = self.flow.max_iterations.unwrap_or(LOOP_ITERATIONS);
@@ -89,6 +101,9 @@ impl FlowModel {
     }
 
     fn next(&self, request: &ModelRequest) -> Result<NextAction, ModelError> {
+        if self.order == Order::Function {
+            return function::next(self.flow.tool.as_deref().unwrap_or_default(), request);
+        }
         if self.flow.agents.is_empty() {
             return Err(refused(
                 "flow_empty",
@@ -141,7 +156,7 @@ impl FlowModel {
             ));
         }
         let agents: Vec<Value> = match self.order {
-            Order::Parallel | Order::Discussion => self
+            Order::Parallel | Order::Discussion | Order::Function => self
                 .flow
                 .agents
                 .iter()

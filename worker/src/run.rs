@@ -39,6 +39,7 @@ mod output;
 mod planning;
 pub mod ranking;
 mod record;
+mod remote_steps;
 mod remote_tools;
 pub mod selection;
 mod transfer;

@@ -19,6 +19,8 @@ const NAME_MAX_CHARS: usize = 64;
 const VERSION_MAX_CHARS: usize = 32;
 /// Maximum length of the texts by which a program describes itself, in characters.
 const TEXT_MAX_CHARS: usize = 200;
+/// Maximum length of an agent's name and description, in characters.
+const AGENT_TEXT_MAX_CHARS: usize = 200;
 /// Maximum number of calls that a worker has at once.
 const MAX_SLOTS: i32 = 10_000;
 /// Maximum and default duration of an attempt, in seconds.
@@ -86,6 +88,18 @@ fn default_timeout_s() -> i32 {
     TIMEOUT_S
 }
 
+/// An agent whose turns a tool of the worker executes
+#[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RemoteAgentBody {
+    /// 1 to 200 characters; not the name of another kind of agent
+    pub name: String,
+    /// What it does, for people and for agents that start it
+    pub description: String,
+    /// The tool, one of this worker's. It gets `message` and, if its schema has it, `history`, a list of `{role, text}`; its result is the answer
+    pub tool: String,
+}
+
 /// A worker that registers
 #[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -103,6 +117,9 @@ pub struct NewRemoteWorker {
     /// Maximum number of calls that it has at once
     pub slots: i32,
     pub tools: Vec<RemoteToolBody>,
+    /// Agents that its tools execute
+    #[serde(default)]
+    pub agents: Vec<RemoteAgentBody>,
 }
 
 /// Whether a name consists of 1 to `max` letters, digits and these characters.
@@ -195,6 +212,31 @@ impl NewRemoteWorker {
             tool.check(reserved)?;
             if !names.insert(tool.name.as_str()) {
                 return Err(format!("two tools are named {}; names are unique", tool.name));
+            }
+        }
+        let mut agents = BTreeSet::new();
+        for agent in &self.agents {
+            let RemoteAgentBody {
+                name,
+                description,
+                tool,
+            } = agent;
+            if name.trim().is_empty()
+                || [name, description]
+                    .iter()
+                    .any(|text| text.chars().count() > AGENT_TEXT_MAX_CHARS)
+            {
+                return Err(format!(
+                    "an agent has a name and a description of at most {AGENT_TEXT_MAX_CHARS} characters"
+                ));
+            }
+            if !names.contains(tool.as_str()) {
+                return Err(format!(
+                    "the agent {name} is executed by {tool}, which is not a tool of this worker"
+                ));
+            }
+            if !agents.insert(name.as_str()) {
+                return Err(format!("two agents are named {name}; names are unique"));
             }
         }
         Ok(())

@@ -37,6 +37,8 @@ pub struct HandedOut {
     pub created_at: DateTime<Utc>,
     /// What an earlier attempt has stored last
     pub checkpoint: Option<Value>,
+    /// Number of steps that earlier attempts have recorded
+    pub steps: i64,
 }
 
 /// Hands out up to `limit` calls to a worker. They are on record as running when this transaction is committed.
@@ -50,8 +52,9 @@ pub async fn claim(
         HandedOut,
         r#"select id as "id!", attempt as "attempt!", tool as "tool!", version as "version!", input as "input!",
                   id as "idempotency_key!", timeout_s as "timeout_s!", run_id, conversation_id, call_id as "call_id!",
-                  created_at as "created_at!", checkpoint
-           from kb.claim_remote_calls($1, make_interval(secs => $2), $3)"#,
+                  created_at as "created_at!", checkpoint,
+                  (select count(*) from kb.remote_steps s where s.call_id = c.id) as "steps!"
+           from kb.claim_remote_calls($1, make_interval(secs => $2), $3) c"#,
         worker_id,
         lease.as_secs_f64(),
         limit
@@ -103,9 +106,15 @@ pub async fn progress(
     .await
 }
 
-/// Hands a call out again, after a pause that doubles with each attempt. False: the attempt does not have it.
-pub async fn retry(db: &mut PgConnection, id: Uuid, attempt: i32, error: &str) -> Result<bool, sqlx::Error> {
-    let after_s = (RETRY_S * 2_f64.powi((attempt - 1).clamp(0, 10))).min(RETRY_MAX_S);
+/// Hands a call out again, after a pause that doubles with each try. False: the attempt does not have it.
+pub async fn retry(
+    db: &mut PgConnection,
+    id: Uuid,
+    attempt: i32,
+    record: &Record,
+    error: &str,
+) -> Result<bool, sqlx::Error> {
+    let after_s = (RETRY_S * 2_f64.powi((record.tries() - 1).clamp(0, 10))).min(RETRY_MAX_S);
     sqlx::query_scalar!(
         r#"select kb.retry_remote_call($1, $2, make_interval(secs => $3), $4) as "retried!""#,
         id,
@@ -133,15 +142,27 @@ pub struct Record {
     /// The worker that has or had it.
     pub worker_id: Option<Uuid>,
     pub attempt: i32,
+    /// How often it was handed back to wait.
+    pub suspensions: i32,
     /// The JSON Schema of its output. None: any output.
     pub output_schema: Option<Value>,
+    /// The queue of its job.
+    pub queue: String,
+}
+
+impl Record {
+    /// Number of its attempts without those that handed it back to wait.
+    pub fn tries(&self) -> i32 {
+        self.attempt - self.suspensions
+    }
 }
 
 /// Returns what is known of a call. None: there is no such call.
 pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Record>, sqlx::Error> {
     sqlx::query_as!(
         Record,
-        "select worker_id, attempt, output_schema from kb.remote_calls where id = $1",
+        r#"select worker_id, attempt, suspensions, output_schema, kb.remote_queue(project_id, queue, tool, version) as "queue!"
+           from kb.remote_calls where id = $1"#,
         id
     )
     .fetch_optional(db)
@@ -156,15 +177,27 @@ pub struct Untaken {
     pub was_lost: bool,
 }
 
-/// Returns calls that have been without a worker for these many seconds: since they were added, or since their last worker got them.
+/// Returns calls that have been without a worker for these many seconds: since they were added, since their last worker got them, or since
+/// what they waited for has happened.
 pub async fn untaken(db: impl PgExecutor<'_>, seconds: f64, limit: i64) -> Result<Vec<Untaken>, sqlx::Error> {
     sqlx::query_as!(
         Untaken,
         r#"select c.id, c.status = 'running' as "was_lost!" from kb.remote_calls c join queue.jobs j on j.id = c.job_id
          where c.ended_at is null and j.state = 'available'
-           and coalesce(c.handed_out_at, c.created_at) < now() - make_interval(secs => $1)
+           and greatest(c.handed_out_at, c.created_at, j.run_at) < now() - make_interval(secs => $1)
          order by c.created_at limit $2"#,
         seconds,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Returns calls that no run waits for, because theirs has ended.
+pub async fn orphaned(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select c.id from kb.remote_calls c join kb.agent_runs r on r.id = c.run_id
+         where c.ended_at is null and r.state not in ('queued', 'running', 'waiting') limit $1",
         limit
     )
     .fetch_all(db)

@@ -46,7 +46,7 @@ impl Extension for RemoteTools {
     }
 }
 
-/// Ends calls that no worker takes, and removes what is not needed.
+/// Ends calls that no worker takes or no run waits for, and removes what is not needed.
 struct Overdue(RemoteToolArgs);
 
 #[async_trait]
@@ -79,6 +79,14 @@ impl Sweep for Overdue {
             if let Some(ended) = rejoin_commands::execute(&host.db, &end).await? {
                 host.bus.publish(ended.wake);
             }
+        }
+        for id in calls::orphaned(&host.db, BATCH).await? {
+            let end = EndRemoteCall {
+                id,
+                attempt: None,
+                end: RemoteEnd::Cancelled,
+            };
+            rejoin_commands::execute(&host.db, &end).await?;
         }
         calls::sweep(&host.db, KEEP_CALLS_S).await?;
         registrations::sweep(&host.db, KEEP_WORKERS_S, KEEP_TOOLS_S).await?;

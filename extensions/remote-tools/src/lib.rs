@@ -6,6 +6,7 @@
 //! - `announcement`  what a worker announces
 //! - `registrations` workers and their tools: rows of `kb.remote_workers` and `kb.remote_tools`
 //! - `calls`         calls of a worker: claim, renew, progress, retry
+//! - `steps`         steps of durable functions, and signals to them
 //! - `waiting`       claims that wait for a call
 //! - `tool`          a registered tool, as agents and MCP clients get it
 //! - `extension`     the tools of a workspace, and the sweeps
@@ -19,6 +20,7 @@ pub mod extension;
 pub mod registrations;
 pub mod routes;
 pub mod settings;
+pub mod steps;
 mod tool;
 pub mod waiting;
 

@@ -3,12 +3,13 @@
 //! Invariant: all live workers that serve one version of a tool have announced it with the same definition.
 
 use chrono::{DateTime, Utc};
+use rejoin_runs::agents::{self, DefinitionContent};
 use rejoin_types::ids;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
-use crate::announcement::{NewRemoteWorker, RemoteToolBody};
+use crate::announcement::{NewRemoteWorker, RemoteAgentBody, RemoteToolBody};
 
 /// Why a worker can't register.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,8 @@ pub enum RegisterError {
         other_id: Uuid,
         how: &'static str,
     },
+    #[error("an agent named {0} is there already, and no program executes it; give yours another name")]
+    AgentTaken(String),
     #[error("{0} workers of this project are registered, and there can be no more; stop some first")]
     TooMany(i64),
     #[error("registering the worker failed")]
@@ -77,7 +80,44 @@ pub async fn register(
         .execute(&mut *db)
         .await?;
     }
+    for agent in &worker.agents {
+        announce_agent(db, workspace_id, agent).await?;
+    }
     Ok(id)
+}
+
+/// Stores an agent's definition, or changes that of an agent that a program executes.
+async fn announce_agent(
+    db: &mut PgConnection,
+    workspace_id: Uuid,
+    agent: &RemoteAgentBody,
+) -> Result<(), RegisterError> {
+    let taken = || RegisterError::AgentTaken(agent.name.clone());
+    let Some(known) = agents::find_by_name(&mut *db, workspace_id, &agent.name).await? else {
+        let content = DefinitionContent {
+            name: agent.name.clone(),
+            description: agent.description.clone(),
+            flow_type: agents::FUNCTION.to_owned(),
+            config: json!({"flow": {"tool": agent.tool}}),
+            ..DefinitionContent::blank()
+        };
+        return agents::insert(db, workspace_id, &content)
+            .await?
+            .map(drop)
+            .ok_or_else(taken);
+    };
+    if known.flow_type != agents::FUNCTION {
+        return Err(taken());
+    }
+    let id = known.id;
+    let mut content = DefinitionContent::from(known);
+    // The rest belongs to the workspace's admins.
+    if content.description != agent.description || content.config["flow"]["tool"] != agent.tool {
+        content.description.clone_from(&agent.description);
+        content.config["flow"]["tool"] = json!(agent.tool);
+        agents::update(db, workspace_id, id, &content).await?;
+    }
+    Ok(())
 }
 
 /// Replaces the registration of a worker, without its tools. None: it is not registered in this queue.

@@ -3,10 +3,14 @@
 //! - `registrations` workers announce themselves and their tools, and leave; the list of workers
 //! - `claims`        a worker takes calls, and renews their leases
 //! - `results`       a call ends, or reports progress
+//! - `steps`         what durable functions have done, and what they wait for
+//! - `signals`       other programs' signals to such functions
 
 pub mod claims;
 pub mod registrations;
 pub mod results;
+pub mod signals;
+pub mod steps;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -45,6 +49,8 @@ pub fn routes() -> Routes {
         .merge(registrations::routes())
         .merge(claims::routes())
         .merge(results::routes())
+        .merge(steps::routes())
+        .merge(signals::routes())
 }
 
 /// Err: what is wrong with the queue's name.

@@ -106,7 +106,7 @@ impl Tool for RemoteTool {
                 return Err(ToolError::RespondToModel("the call was removed".to_owned()));
             };
             match known.status() {
-                RemoteStatus::Waiting | RemoteStatus::Running => {}
+                RemoteStatus::Waiting | RemoteStatus::Running | RemoteStatus::Suspended => {}
                 RemoteStatus::Completed => return Ok(known.output.unwrap_or_default()),
                 RemoteStatus::Error | RemoteStatus::OutcomeUnknown | RemoteStatus::Cancelled => {
                     return Err(ToolError::RespondToModel(

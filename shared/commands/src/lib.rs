@@ -79,7 +79,9 @@ pub use resume_run::{ResumeError, ResumeRun, Resumed};
 pub use start_run::{Begun, StartRun, Started};
 pub use steer_run::{SteerError, SteerRun, Steered};
 pub use suspend_run::{CLARIFYING, NewTasks, PlanAhead, Reviewer};
-pub use suspend_run::{Deferred, DeferredWhat, NewSpawn, SpawnItem, SpawnLimits, SpawnWhat, SuspendRun, Suspended};
+pub use suspend_run::{
+    Deferred, DeferredWhat, NewSpawn, NewStep, SpawnItem, SpawnLimits, SpawnWhat, StepWhat, SuspendRun, Suspended,
+};
 pub use task_dag::{ChangeDag, CreateDag, DagChange, DagError, cancel_dag};
 pub use transfer_run::TransferRun;
 pub use trigger_run::TriggerRun;

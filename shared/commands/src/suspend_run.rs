@@ -4,11 +4,13 @@
 //!
 //! - `planning` calls that make plans, and their questions
 //! - `spawning` calls that start sub-agents, and their limits
+//! - `steps`    what calls of users' programs wait for
 //!
 //! A call whose children already exist (an earlier attempt began it) only waits for them.
 
 mod planning;
 mod spawning;
+mod steps;
 
 pub use planning::{PlanAhead, Reviewer};
 pub use spawning::{NewSpawn, SpawnItem, SpawnLimits, SpawnWhat};
@@ -21,8 +23,9 @@ use super::{Command, CreateDag, DagError, FencedError, Review, execute_plan};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::fencing;
-use rejoin_runs::questions::{self, NewQuestion};
+use rejoin_runs::questions::{self, NewQuestion, ShownCall};
 use rejoin_runs::remote_calls::{self, NewRemoteCall};
+use rejoin_runs::remote_steps::{self, StepEnd};
 use rejoin_runs::runs::Run;
 use rejoin_runs::{run_dependencies, tool_calls};
 use rejoin_scheduling::tasks::spec::{DagSpec, Ordered};
@@ -70,6 +73,25 @@ pub enum DeferredWhat {
         /// It may be repeated after a lost program.
         repeatable: bool,
     },
+    /// A suspended call of a user's program waits for these.
+    Steps(Vec<NewStep>),
+    /// What became of such steps: the call goes on when all have ended.
+    StepEnds(Vec<StepEnd>),
+}
+
+/// What a suspended call of a user's program waits for.
+#[derive(Debug, Clone)]
+pub struct NewStep {
+    pub number: i32,
+    pub what: StepWhat,
+}
+
+#[derive(Debug, Clone)]
+pub enum StepWhat {
+    Ask(NewQuestion),
+    Spawn(SpawnItem),
+    /// It can't be begun; the reason, for the program.
+    Refused(String),
 }
 
 impl DeferredWhat {
@@ -82,7 +104,11 @@ impl DeferredWhat {
             | DeferredWhat::Ask(_)
             | DeferredWhat::Client { .. }
             | DeferredWhat::Remote { .. } => true,
-            DeferredWhat::Begun | DeferredWhat::Review(_) | DeferredWhat::Confirm(_) => false,
+            DeferredWhat::Begun
+            | DeferredWhat::Review(_)
+            | DeferredWhat::Confirm(_)
+            | DeferredWhat::Steps(_)
+            | DeferredWhat::StepEnds(_) => false,
         }
     }
 }
@@ -222,9 +248,11 @@ impl SuspendRun<'_> {
                     };
                     wake.merge(remote_calls::insert(db, &new).await?);
                 }
+                DeferredWhat::Steps(steps) => wake.merge(self.begin_steps(db, call, steps, &mut events).await?),
+                DeferredWhat::StepEnds(ends) => wake.merge(remote_steps::answer(db, call.id, ends).await?),
             }
         }
-        let questions: Vec<Value> = self.calls.iter().filter_map(planning::asked).collect();
+        let questions: Vec<Value> = self.calls.iter().flat_map(asked).map(NewQuestion::shown).collect();
         if !questions.is_empty() {
             events.push(run.event(Kind::ClarifyingQuestions { questions }));
         }
@@ -268,17 +296,28 @@ impl SuspendRun<'_> {
     ) -> Result<(), sqlx::Error> {
         questions::insert(db, self.run.workspace_id, self.run.id, Some(call.id), question).await?;
         questions::opened(db, self.run.root_run_id).await?;
-        events.push(self.run.event(Kind::Question {
-            question_id: question.id,
-            question: question.question.clone(),
-            options: question.options.iter().map(|option| json!(option)).collect(),
-            interaction_type: question.interaction_type.clone(),
-            clarifying: question.kind == "ask",
-            call_id: shown.map(|_| call.call_id.to_owned()),
-            tool: shown.map(|_| call.tool.to_owned()),
-            input: shown.cloned(),
-        }));
+        let shown = shown.map(|input| ShownCall {
+            call_id: call.call_id,
+            tool: call.tool,
+            input,
+        });
+        events.push(self.run.event(question.event(shown)));
         Ok(())
+    }
+}
+
+/// The questions that a call asks its user.
+fn asked<'a>(call: &'a Deferred<'_>) -> Vec<&'a NewQuestion> {
+    match &call.what {
+        DeferredWhat::Ask(question) => vec![question],
+        DeferredWhat::Steps(steps) => steps
+            .iter()
+            .filter_map(|step| match &step.what {
+                StepWhat::Ask(question) => Some(question),
+                StepWhat::Spawn(_) | StepWhat::Refused(_) => None,
+            })
+            .collect(),
+        _ => Vec::new(),
     }
 }
 

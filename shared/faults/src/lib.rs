@@ -47,10 +47,12 @@ pub enum Fault {
     LostCallRepeated,
     /// The result of an attempt that has lost its call is accepted (I15).
     StaleResultAccepted,
+    /// A durable function that begins again does not get its recorded steps (I7).
+    StepsForgotten,
 }
 
 impl Fault {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::NoFence,
         Self::NoPoll,
         Self::SettleBeforeEvents,
@@ -72,6 +74,7 @@ impl Fault {
         Self::ParentSleeps,
         Self::LostCallRepeated,
         Self::StaleResultAccepted,
+        Self::StepsForgotten,
     ];
 
     /// The name in the environment variable.
@@ -98,6 +101,7 @@ impl Fault {
             Self::ParentSleeps => "parent-sleeps",
             Self::LostCallRepeated => "lost-call-repeated",
             Self::StaleResultAccepted => "stale-result-accepted",
+            Self::StepsForgotten => "steps-forgotten",
         }
     }
 }

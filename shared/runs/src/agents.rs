@@ -19,7 +19,7 @@ use rejoin_types::ids;
 
 use rejoin_models::choice::ModelChoice;
 
-pub use content::{DefinitionContent, FLOW_TYPES};
+pub use content::{DefinitionContent, FLOW_TYPES, FUNCTION};
 pub use defaults::{GRAPH_QUERY_AGENT, defaults, planners, specialists};
 
 /// A definition as stored.

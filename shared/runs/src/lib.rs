@@ -13,6 +13,7 @@
 //! - `builtin`     the tools that need nothing but the database
 //! - `client_tools` `client_calls`   functions that a run's client executes; their calls
 //! - `remote_calls`   calls of functions in users' own programs
+//! - `remote_steps`   steps of those calls
 
 pub mod agent_assignment;
 pub mod agents;
@@ -30,6 +31,7 @@ pub mod prices;
 pub mod prompts;
 pub mod questions;
 pub mod remote_calls;
+pub mod remote_steps;
 pub mod run_dependencies;
 pub mod run_messages;
 pub mod runs;

@@ -5,6 +5,7 @@
 //! States: pending -> answered | expired | cancelled. An answer is validated against its question before it is stored.
 
 use chrono::{DateTime, Utc};
+use rejoin_types::events::Kind;
 use rejoin_types::owner::Owner;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -54,6 +55,37 @@ pub struct NewQuestion {
     pub interaction_type: String,
     pub placeholder: Option<String>,
     pub max_length: Option<i32>,
+}
+
+/// The call that a question shows to its reader.
+#[derive(Debug, Clone, Copy)]
+pub struct ShownCall<'a> {
+    /// The model's id of the call.
+    pub call_id: &'a str,
+    pub tool: &'a str,
+    /// The arguments of a call that the client executes or its user decides about.
+    pub input: &'a Value,
+}
+
+impl NewQuestion {
+    /// The event that publishes it.
+    pub fn event(&self, call: Option<ShownCall<'_>>) -> Kind {
+        Kind::Question {
+            question_id: self.id,
+            question: self.question.clone(),
+            options: self.options.iter().map(|option| json!(option)).collect(),
+            interaction_type: self.interaction_type.clone(),
+            clarifying: self.kind == "ask",
+            call_id: call.map(|call| call.call_id.to_owned()),
+            tool: call.map(|call| call.tool.to_owned()),
+            input: call.map(|call| call.input.clone()),
+        }
+    }
+
+    /// As the list of an agent's questions shows it.
+    pub fn shown(&self) -> Value {
+        json!({"id": self.id, "question": self.question, "options": self.options, "interactionType": self.interaction_type})
+    }
 }
 
 /// A question as stored.

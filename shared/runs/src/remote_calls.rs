@@ -22,6 +22,8 @@ rejoin_types::text_enum! {
         Waiting = "waiting",
         /// A worker has it, or had it and was lost.
         Running = "running",
+        /// It waits for its run, which asks a user or starts agents for it.
+        Suspended = "suspended",
         Completed = "completed",
         Error = "error",
         /// Its worker was lost, and repeating it would not be safe.
@@ -111,7 +113,7 @@ pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<RemoteCall>
 /// Returns the calls that a run waits for.
 pub async fn open_of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
-        "select id from kb.remote_calls where run_id = $1 and status in ('waiting', 'running') order by id",
+        "select id from kb.remote_calls where run_id = $1 and status in ('waiting', 'running', 'suspended') order by id",
         run_id
     )
     .fetch_all(db)
@@ -125,6 +127,7 @@ pub struct LostCall {
     pub tool: String,
     /// The name of the worker that had it.
     pub worker_name: String,
+    /// Without those that handed it back to wait.
     pub attempt: i32,
     pub timeout_s: i32,
     /// It took longer than its tool may.
@@ -155,7 +158,7 @@ impl LostCall {
 pub async fn lost(db: impl PgExecutor<'_>, job_id: i64) -> Result<Option<LostCall>, sqlx::Error> {
     sqlx::query_as!(
         LostCall,
-        r#"select id, tool, coalesce(worker_name, '') as "worker_name!", attempt, timeout_s,
+        r#"select id, tool, coalesce(worker_name, '') as "worker_name!", attempt - suspensions as "attempt!", timeout_s,
                   coalesce(handed_out_at + make_interval(secs => timeout_s) < now(), false) as "timed_out!"
            from kb.remote_calls where job_id = $1 and ended_at is null"#,
         job_id

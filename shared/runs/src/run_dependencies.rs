@@ -22,11 +22,14 @@ pub struct RunDependencies {
     pub dags: i64,
     /// Number of calls that users' programs have not answered.
     pub calls: i64,
+    /// A suspended call of a user's program waits for the run.
+    pub has_due_steps: bool,
 }
 
 impl RunDependencies {
+    /// Returns whether the run can go on.
     pub fn are_met(self) -> bool {
-        self == Self::default()
+        self == Self::default() || self.has_due_steps
     }
 }
 
@@ -37,7 +40,8 @@ pub async fn of_run(db: &mut PgConnection, run_id: Uuid) -> Result<RunDependenci
                    where parent_run_id = $1 and state in ('queued', 'running', 'waiting')) as "agents!",
                   (select count(*) from kb.questions where run_id = $1 and status = 'pending') as "questions!",
                   (select count(*) from kb.task_dags where waiting_run_id = $1 and state in ('active', 'paused')) as "dags!",
-                  (select count(*) from kb.remote_calls where run_id = $1 and status in ('waiting', 'running')) as "calls!""#,
+                  (select count(*) from kb.remote_calls where run_id = $1 and status in ('waiting', 'running', 'suspended')) as "calls!",
+                  kb.has_due_steps($1) as "has_due_steps!""#,
         run_id
     )
     .fetch_one(db)

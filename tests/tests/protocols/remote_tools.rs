@@ -1,8 +1,10 @@
 //! Tools of a program that takes its calls over HTTP (docs/reference/worker-protocol.md): the test is the program.
 //!
+//! - `durable` steps of functions, and what they wait for
 //! - `outcomes` what becomes of a call whose program is lost, fails, or is not wanted
 //! - `registration` who may register what
 
+mod durable;
 mod outcomes;
 mod registration;
 

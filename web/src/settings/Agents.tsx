@@ -10,7 +10,7 @@ import { TestRun } from './TestRun';
 type Definition = Schemas['DefinitionBody'];
 type Request = Schemas['DefinitionRequest'];
 
-const FLOWS = ['single', 'sequential', 'loop', 'parallel', 'discussion'];
+const FLOWS = ['single', 'sequential', 'loop', 'parallel', 'discussion', 'function'];
 const VISIBILITIES = ['project', 'external', 'internal'];
 
 export function Agents() {

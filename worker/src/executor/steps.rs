@@ -81,7 +81,14 @@ pub(super) async fn step_loop(
                 .is_empty();
     let (tools, named) = match flow {
         // A flow has its tools regardless of the whitelist.
-        Some(flow) => (flow.tools(), vec![coordination::SPAWN_AGENTS.to_owned()]),
+        Some(flow) => {
+            let of_program: Vec<String> = flow.program_tool().map(str::to_owned).into_iter().collect();
+            let mut tools = flow.tools();
+            if !of_program.is_empty() {
+                tools.extend(services.pools.resolve(run.workspace_id, &of_program).await?);
+            }
+            (tools, vec![coordination::SPAWN_AGENTS.to_owned()])
+        }
         None => (
             services.pools.resolve(run.workspace_id, whitelist).await?,
             whitelist.to_vec(),

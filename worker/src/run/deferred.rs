@@ -150,8 +150,16 @@ impl Execution {
 
     /// Ends open calls with the run: every published start also ends.
     async fn stop_deferred(&mut self, calls: &[ToolCallRow], interrupt: Interrupt) -> End {
+        let begun = || calls.iter().filter(|call| call.status() == CallStatus::Running);
+        if matches!(interrupt, Interrupt::Cancelled | Interrupt::Timeout) {
+            for call in begun() {
+                if let Err(error) = self.cancel_remote_call(call).await {
+                    return error;
+                }
+            }
+        }
         if interrupt == Interrupt::Cancelled {
-            for call in calls.iter().filter(|call| call.status() == CallStatus::Running) {
+            for call in begun() {
                 if let Err(error) = self.cancel_tasks(call).await {
                     return error;
                 }

@@ -1,5 +1,7 @@
 //! Remote tools: functions in users' own programs. A call of one is deferred (`deferred`): it is put on record as begun, its job waits for a
 //! worker of the program, and the run is suspended until the call has ended. A user's confirmation comes before.
+//!
+//! - `remote_steps` what the function of a call waits for
 
 use rejoin_commands::DeferredWhat;
 use rejoin_faults::Fault;
@@ -30,6 +32,7 @@ impl Execution {
             let known = remote_calls::get(db, call.id).await;
             let known = known.map_err(|error| End::database("reading a remote call", error))?;
             return Ok(match known {
+                Some(known) if known.status() == RemoteStatus::Suspended => self.suspended_call(call).await?,
                 Some(known) => returned(call, known),
                 None => Answer::Ended(Ended::unknown()),
             });
@@ -84,7 +87,9 @@ fn returned(call: &ToolCallRow, known: RemoteCall) -> Answer {
     let status = known.status();
     let error = known.error;
     Answer::Ended(match status {
-        RemoteStatus::Waiting | RemoteStatus::Running => return Answer::Awaited(DeferredWhat::Begun),
+        RemoteStatus::Waiting | RemoteStatus::Running | RemoteStatus::Suspended => {
+            return Answer::Awaited(DeferredWhat::Begun);
+        }
         RemoteStatus::Completed => Ended::completed(known.output.unwrap_or_default(), waited_ms(call)),
         RemoteStatus::Error => Ended::failed(error.unwrap_or_default(), waited_ms(call)),
         RemoteStatus::OutcomeUnknown => Ended {

@@ -107,7 +107,7 @@ async fn list(State(state): State<RemoteToolsState>, caller: Caller<Read>) -> Re
     params(("queue" = String, Path, description = "Name of a group of workers")),
     responses((status = 201, description = "Registered", body = Registration),
         (status = 200, description = "The registration is replaced", body = Registration),
-        (status = 409, description = "A live worker serves the same version of a tool in another way, or there are too many workers", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "A live worker serves the same version of a tool in another way, another agent has the name, or there are too many workers", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn register(
     State(state): State<RemoteToolsState>,
@@ -141,6 +141,7 @@ async fn register(
         .await
         .map_err(|error| match error {
             RegisterError::Conflict { .. } => Problem::conflict("tool_conflict", error.to_string()),
+            RegisterError::AgentTaken(_) => Problem::conflict("agent_conflict", error.to_string()),
             RegisterError::TooMany(_) => Problem::conflict("too_many_workers", error.to_string()),
             RegisterError::Database(error) => error.into(),
         })?;

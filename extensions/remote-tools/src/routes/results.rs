@@ -24,7 +24,7 @@ const OUTPUT_MAX_BYTES: usize = 1_000_000;
 /// Maximum size of a checkpoint, in bytes of JSON.
 const CHECKPOINT_MAX_BYTES: usize = 256 * 1024;
 /// Maximum length of an error and of a progress message, in characters: longer ones are cut.
-const ERROR_MAX_CHARS: usize = 20_000;
+pub(super) const ERROR_MAX_CHARS: usize = 20_000;
 const MESSAGE_MAX_CHARS: usize = 1_000;
 
 pub fn routes() -> Routes {
@@ -74,12 +74,12 @@ pub struct ProgressBody {
 /// The state of a call
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CallState {
-    /// `waiting`, `running`, `completed`, `error`, `outcome_unknown` or `cancelled`
+    /// `waiting`, `running`, `suspended`, `completed`, `error`, `outcome_unknown` or `cancelled`
     pub status: String,
 }
 
 impl CallState {
-    fn of(status: RemoteStatus) -> Json<Self> {
+    pub(super) fn of(status: RemoteStatus) -> Json<Self> {
         Json(Self {
             status: status.as_str().to_owned(),
         })
@@ -144,11 +144,11 @@ async fn fail(
     Segments((_queue, id)): Segments<(String, Uuid)>,
     Body(body): Body<FailureBody>,
 ) -> Result<Json<CallState>, Problem> {
-    held(&state, &caller, id, body.worker_id, body.attempt).await?;
+    let record = held(&state, &caller, id, body.worker_id, body.attempt).await?;
     let error: String = storable(body.error).chars().take(ERROR_MAX_CHARS).collect();
-    if body.retry && body.attempt < MAX_ATTEMPTS {
+    if body.retry && record.tries() < MAX_ATTEMPTS {
         let mut tx = caller.begin(&state).await?;
-        if !calls::retry(&mut tx, id, body.attempt, &error).await? {
+        if !calls::retry(&mut tx, id, body.attempt, &record, &error).await? {
             return Err(stale(id, body.attempt));
         }
         tx.commit().await?;
@@ -215,7 +215,7 @@ async fn end(
 }
 
 /// Returns the record of a call that this worker's attempt got. Whether it still has it is for the command to find out.
-async fn held(
+pub(super) async fn held(
     state: &RemoteToolsState,
     caller: &Caller,
     id: Uuid,
@@ -232,7 +232,7 @@ async fn held(
     }
 }
 
-fn stale(id: Uuid, attempt: i32) -> Problem {
+pub(super) fn stale(id: Uuid, attempt: i32) -> Problem {
     Problem::conflict(
         "stale_attempt",
         format!(

@@ -1,9 +1,8 @@
 //! Suspends a run that waits for a plan: stores and announces the plan, and begins its review or its steps.
 
-use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::{Deferred, DeferredWhat, SpawnItem, SuspendRun, started};
+use super::{Deferred, SpawnItem, SuspendRun, started};
 use crate::{Review, execute_plan};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
@@ -87,15 +86,5 @@ impl SuspendRun<'_> {
                 Ok(wake)
             }
         }
-    }
-}
-
-/// The question that a call asks its user.
-pub(super) fn asked(call: &Deferred<'_>) -> Option<Value> {
-    match &call.what {
-        DeferredWhat::Ask(question) => Some(json!({
-            "id": question.id, "question": question.question, "options": question.options, "interactionType": question.interaction_type,
-        })),
-        _ => None,
     }
 }

@@ -65,9 +65,34 @@ impl SuspendRun<'_> {
         items: &[SpawnItem],
         events: &mut Vec<Event>,
     ) -> Result<Wake, sqlx::Error> {
-        let run = self.run;
         tool_calls::mark_running(db, call.id).await?;
-        events.push(run.event(started(call)));
+        events.push(self.run.event(started(call)));
+        let items: Vec<(i32, &SpawnItem)> = (0..).zip(items).collect();
+        let begun = self.spawn_each(db, call, &items, events).await?;
+        let refused: Vec<Value> = items
+            .iter()
+            .zip(&begun)
+            .filter_map(|((position, item), child)| {
+                let error = child.as_ref().err()?;
+                Some(json!({
+                    "position": position, "agent_name": item.agent_name, "run_id": null, "status": "failed",
+                    "summary": null, "steps": 0, "error": error,
+                }))
+            })
+            .collect();
+        tool_calls::note(db, call.id, &json!({ "refused": refused })).await?;
+        Ok(wake_for(&begun))
+    }
+
+    /// Starts sub-agents of a call, each with its position there. Returns for each its run, or why it can't be started, for the model.
+    pub(super) async fn spawn_each(
+        &self,
+        db: &mut PgConnection,
+        call: &Deferred<'_>,
+        items: &[(i32, &SpawnItem)],
+        events: &mut Vec<Event>,
+    ) -> Result<Vec<Result<Uuid, String>>, sqlx::Error> {
+        let run = self.run;
         let mut in_tree = sqlx::query_scalar!("select tree_runs from kb.agent_runs where id = $1", run.root_run_id)
             .fetch_one(&mut *db)
             .await?;
@@ -78,9 +103,8 @@ impl SuspendRun<'_> {
         )
         .fetch_one(&mut *db)
         .await?;
-        let mut refused = Vec::new();
-        let mut begun = 0;
-        for (position, item) in (0..).zip(items) {
+        let mut begun = Vec::with_capacity(items.len());
+        for (position, item) in items.iter().copied() {
             let over = if in_tree >= self.limits.tree {
                 Some((
                     "tree_runs",
@@ -107,46 +131,38 @@ impl SuspendRun<'_> {
                     self.resume(db, call, item, position, *run_id, *timeout_s).await?
                 }
             };
-            match child {
-                Ok(child) => {
-                    in_tree += 1;
-                    in_workspace += 1;
-                    begun += 1;
-                    events.push(Event {
-                        agent: Some(item.agent_name.clone()),
-                        parent_run_id: Some(run.id),
-                        source: Some(runs::SOURCE_SUB_AGENT.to_owned()),
-                        ..Event::of(
-                            child,
-                            Kind::SubAgent {
-                                status: "started".to_owned(),
-                                task: Some(item.task.clone()),
-                                summary: None,
-                                error: None,
-                                code: None,
-                                usage: None,
-                            },
-                        )
-                    });
-                }
-                Err(error) => refused.push(json!({
-                    "position": position, "agent_name": item.agent_name, "run_id": null, "status": "failed",
-                    "summary": null, "steps": 0, "error": error,
-                })),
+            if let Ok(child) = &child {
+                in_tree += 1;
+                in_workspace += 1;
+                events.push(Event {
+                    agent: Some(item.agent_name.clone()),
+                    parent_run_id: Some(run.id),
+                    source: Some(runs::SOURCE_SUB_AGENT.to_owned()),
+                    ..Event::of(
+                        *child,
+                        Kind::SubAgent {
+                            status: "started".to_owned(),
+                            task: Some(item.task.clone()),
+                            summary: None,
+                            error: None,
+                            code: None,
+                            usage: None,
+                        },
+                    )
+                });
             }
+            begun.push(child);
         }
-        tool_calls::note(db, call.id, &json!({ "refused": refused })).await?;
-        if begun == 0 {
-            return Ok(Wake::default());
+        if begun.iter().any(Result::is_ok) {
+            sqlx::query!(
+                "update kb.agent_runs set tree_runs = $2 where id = $1",
+                run.root_run_id,
+                in_tree
+            )
+            .execute(db)
+            .await?;
         }
-        sqlx::query!(
-            "update kb.agent_runs set tree_runs = $2 where id = $1",
-            run.root_run_id,
-            in_tree
-        )
-        .execute(db)
-        .await?;
-        Ok(Wake::queue(rejoin_queue::DEFAULT_QUEUE))
+        Ok(begun)
     }
 
     async fn start(
@@ -236,6 +252,15 @@ impl SuspendRun<'_> {
         .await?;
         enqueue(db, run, run_id, known.attempt).await?;
         Ok(Ok(run_id))
+    }
+}
+
+/// The wake-up for the workers that take these sub-agents.
+pub(super) fn wake_for(begun: &[Result<Uuid, String>]) -> Wake {
+    if begun.iter().any(Result::is_ok) {
+        Wake::queue(rejoin_queue::DEFAULT_QUEUE)
+    } else {
+        Wake::default()
     }
 }
 

@@ -14,7 +14,9 @@ const SYSTEM_PROMPT_MAX_CHARS: usize = 200_000;
 /// Maximum number of whitelist entries.
 const MAX_TOOLS: usize = 500;
 /// Values of `flow_type`.
-pub const FLOW_TYPES: [&str; 5] = ["single", "sequential", "loop", "parallel", "discussion"];
+pub const FLOW_TYPES: [&str; 6] = ["single", "sequential", "loop", "parallel", "discussion", FUNCTION];
+/// The `flow_type` whose turns are executed by a tool of a user's program.
+pub const FUNCTION: &str = "function";
 
 /// The content of a definition, without what the database adds.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,7 +106,12 @@ impl DefinitionContent {
         if !self.config.is_object() {
             return Err("config must be an object".to_owned());
         }
-        Settings::of(&self.config)?;
+        let settings = Settings::of(&self.config)?;
+        if (self.flow_type == FUNCTION) != settings.flow.tool.is_some() {
+            return Err(
+                "config.flow.tool, a tool of a program, belongs to the flowType function, which requires it".to_owned(),
+            );
+        }
         if let Some(model) = &self.model {
             model.check()?;
         }

@@ -149,7 +149,7 @@ impl Specialty {
     }
 }
 
-/// Settings of the flows sequential, loop, parallel and discussion.
+/// Settings of the flows sequential, loop, parallel, discussion and function.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Flow {
@@ -165,6 +165,8 @@ pub struct Flow {
     pub threshold: Option<f64>,
     /// The number of argument rounds of a discussion, between proposals and votes.
     pub rounds: Option<u32>,
+    /// The tool of a user's program that executes the turns of a `function`.
+    pub tool: Option<String>,
 }
 
 /// Limits of a whole run tree; the smaller of these and the deployment's applies.
@@ -190,6 +192,9 @@ impl Settings {
             outputs::check(schema).map_err(|why| format!("config.{why}"))?;
         }
         let flow = &settings.flow;
+        if flow.tool.as_ref().is_some_and(|tool| tool.trim().is_empty()) {
+            return Err("config.flow.tool must not be empty".to_owned());
+        }
         if flow.agents.len() > FLOW_MAX_AGENTS || flow.agents.iter().any(|name| name.trim().is_empty()) {
             return Err(format!(
                 "config.flow.agents must have at most {FLOW_MAX_AGENTS} names, none of them empty"

@@ -143,6 +143,10 @@ async fn fill_waits(app: &TestApp) {
          select kb.add_remote_call(gen_random_uuid(), id, null, 'c', null, 'default', 'refund', '1', '{}', null, false, 60, 5)
              from kb.projects limit 1;
          select kb.end_remote_call(id, null, 'cancelled', null, null) from kb.remote_calls;
+         insert into kb.remote_steps (call_id, number, project_id, name, kind, status, attempt)
+             select id, 1, project_id, 'pay', 'function', 'begun', 1 from kb.remote_calls;
+         insert into kb.remote_signals (id, project_id, run_id, name, data)
+             select gen_random_uuid(), project_id, id, 'paid', '1' from kb.agent_runs limit 1;
          insert into kb.webhook_endpoints (id, project_id, url, events)
              select gen_random_uuid(), id, 'https://hooks.example/', '{run.ended}' from kb.projects limit 1;
          insert into kb.webhook_secrets (id, endpoint_id, project_id, key_id, wrapped_key, ciphertext)

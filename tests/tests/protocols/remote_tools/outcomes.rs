@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Program, asked, events_of, hasty, result_for_model, tool, tool_with};
 
-fn is_stale((status, answer): (StatusCode, Value)) {
+pub(super) fn is_stale((status, answer): (StatusCode, Value)) {
     assert_eq!(
         (status, &answer["code"]),
         (StatusCode::CONFLICT, &json!("stale_attempt")),
