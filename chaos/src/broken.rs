@@ -56,7 +56,7 @@ const fn scene(
     }
 }
 
-const SCENES: [Scene; 21] = [
+const SCENES: [Scene; 22] = [
     scene(
         Fault::NoFence,
         &["chat"],
@@ -99,6 +99,7 @@ const SCENES: [Scene; 21] = [
     scene(Fault::ParentSleeps, &["together"], &[], 4, &["I12"]),
     scene(Fault::LostCallRepeated, &["program"], &[], 8, &["I7"]),
     scene(Fault::StaleResultAccepted, &["program"], &[], 10, &["I15"]),
+    scene(Fault::StepsForgotten, &["program"], &[], 8, &["I7", "I16"]),
 ];
 
 #[expect(clippy::print_stdout, reason = "the verdict goes to whoever asked")]

@@ -19,6 +19,7 @@ mod i12_joins;
 mod i13_cancelled;
 mod i14_isolation;
 mod i15_programs;
+mod i16_steps;
 
 use std::fmt;
 use std::path::Path;
@@ -32,7 +33,7 @@ pub use case::Case;
 type Check = fn(&Case) -> Vec<String>;
 
 /// All invariants.
-const CHECKS: [(&str, &str, Check); 15] = [
+const CHECKS: [(&str, &str, Check); 16] = [
     ("I1", "every accepted message gets exactly one done", i01_done::check),
     (
         "I2",
@@ -72,6 +73,7 @@ const CHECKS: [(&str, &str, Check); 15] = [
         "one attempt of a program's call has its result on record",
         i15_programs::check,
     ),
+    ("I16", "a step of a durable function has one result", i16_steps::check),
 ];
 
 /// A violated invariant.

@@ -1,5 +1,6 @@
 //! Evidence of a run outside the database, as JSON lines in one directory: clients' responses (`posts`), readers'
-//! events (`readers`), tools' effects (`ledger`), results of programs (`accepted`), and injected faults with times (`faults`).
+//! events (`readers`), tools' effects (`ledger`), results of programs and of their steps
+//! (`accepted`, `steps`), and injected faults with times (`faults`).
 //!
 //! Written during the run; the checker reads nothing but these and the database.
 
@@ -12,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use uuid::Uuid;
 
 /// Microseconds since 1970, by this machine's clock (and the database's, if it is local).
@@ -126,6 +128,15 @@ pub struct Accepted {
     pub attempt: i64,
 }
 
+/// A result of a durable function's step that the API has recorded.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RecordedStep {
+    pub run_id: Uuid,
+    pub call_id: String,
+    pub number: i64,
+    pub output: Value,
+}
+
 /// Further observations of the runner.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Notes {
@@ -148,6 +159,7 @@ pub struct Evidence {
     posts: Lines,
     readers: Lines,
     accepted: Lines,
+    steps: Lines,
     faults: Lines,
     notes: Lines,
 }
@@ -167,6 +179,7 @@ impl Evidence {
             posts: lines("posts")?,
             readers: lines("readers")?,
             accepted: lines("accepted")?,
+            steps: lines("steps")?,
             faults: lines("faults")?,
             notes: lines("notes")?,
             directory: directory.to_owned(),
@@ -192,6 +205,10 @@ impl Evidence {
 
     pub fn accepted(&self, result: &Accepted) {
         write(&self.accepted, result);
+    }
+
+    pub fn step(&self, step: &RecordedStep) {
+        write(&self.steps, step);
     }
 
     pub fn fault(&self, fault: &Injected) {

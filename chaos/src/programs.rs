@@ -2,6 +2,10 @@
 //! a result twice, and give calls back. Each effect is in the ledger, each accepted result in the evidence.
 //!
 //! A program is a task of this process that speaks the worker protocol; being gone means that it never sends anything again.
+//!
+//! - `flow` a durable function
+
+mod flow;
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -20,7 +24,7 @@ use uuid::Uuid;
 
 use crate::client::{Client, answer_of};
 use crate::evidence::{Accepted, now_us};
-use crate::tools::{Effect, PROGRAM_LOOK, PROGRAM_PAY};
+use crate::tools::{Effect, PROGRAM_FLOW, PROGRAM_LOOK, PROGRAM_PAY};
 use crate::world::World;
 
 /// Programs of each project.
@@ -133,7 +137,13 @@ impl Program {
                     for call in claimed["calls"].as_array().into_iter().flatten() {
                         let (program, call, mood) = (self.clone(), call.clone(), Mood::any(dice));
                         let id = id.clone();
-                        calls.spawn(async move { program.execute(&id, &call, mood).await });
+                        calls.spawn(async move {
+                            if call["tool"] == PROGRAM_FLOW {
+                                program.flow(&id, &call, mood).await;
+                            } else {
+                                program.execute(&id, &call, mood).await;
+                            }
+                        });
                     }
                 }
                 // The database was restored, or it was away for too long.
@@ -154,8 +164,12 @@ impl Program {
                 },
             })
         };
-        let body =
-            json!({"name": "chaos", "slots": SLOTS, "tools": [tool(PROGRAM_PAY, false), tool(PROGRAM_LOOK, true)]});
+        let tools = json!([
+            tool(PROGRAM_PAY, false),
+            tool(PROGRAM_LOOK, true),
+            tool(PROGRAM_FLOW, true)
+        ]);
+        let body = json!({"name": "chaos", "slots": SLOTS, "tools": tools});
         loop {
             match self.post("/api/workers/default/registrations", &body).await {
                 Some((status, registered)) if status.is_success() => {

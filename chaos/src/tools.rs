@@ -25,6 +25,8 @@ pub const LOOK: &str = "look";
 /// The same two, of users' programs.
 pub const PROGRAM_PAY: &str = "program_pay";
 pub const PROGRAM_LOOK: &str = "program_look";
+/// A durable function of theirs: it may be repeated, but what it pays in its first step may not.
+pub const PROGRAM_FLOW: &str = "program_flow";
 
 /// An external effect.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -280,6 +280,7 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
             mcp_server::PAY.to_owned(),
             tools::PROGRAM_PAY.to_owned(),
             tools::PROGRAM_LOOK.to_owned(),
+            tools::PROGRAM_FLOW.to_owned(),
             SPAWN.to_owned(),
             TASKS.to_owned(),
             ASK.to_owned(),

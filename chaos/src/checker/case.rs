@@ -9,7 +9,7 @@ use sqlx::PgPool;
 use sqlx::types::chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::evidence::{self, Accepted, Injected, Notes, Post, Session, Target};
+use crate::evidence::{self, Accepted, Injected, Notes, Post, RecordedStep, Session, Target};
 use crate::plan::Plan;
 use crate::tools::Effect;
 use crate::witness::{self, Seen};
@@ -22,6 +22,8 @@ pub struct Case {
     pub outside: Vec<Effect>,
     /// Results of users' programs that the API has accepted.
     pub accepted: Vec<Accepted>,
+    /// Results of durable functions' steps that it has recorded.
+    pub steps: Vec<RecordedStep>,
     pub faults: Vec<Injected>,
     pub notes: Notes,
     pub runs: HashMap<Uuid, Run>,
@@ -222,6 +224,7 @@ pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
         effects: evidence::read(directory, "ledger")?,
         outside: evidence::read(directory, "outside")?,
         accepted: evidence::read(directory, "accepted")?,
+        steps: evidence::read(directory, "steps")?,
         faults: evidence::read(directory, "faults")?,
         notes: evidence::read(directory, "notes")?.pop().unwrap_or_default(),
         runs: runs.into_iter().map(|run| (run.id, run)).collect(),

@@ -3,17 +3,20 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::Case;
-use crate::tools::{LOOK, PAY, PROGRAM_LOOK, PROGRAM_PAY};
+use super::case::Call;
+use crate::tools::{LOOK, PAY, PROGRAM_FLOW, PROGRAM_LOOK, PROGRAM_PAY};
 
 pub(super) fn check(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut acted: HashMap<(Uuid, &str), usize> = HashMap::new();
     for effect in &case.effects {
         *acted.entry((effect.run_id, &effect.call_id)).or_default() += 1;
-        if [PAY, PROGRAM_PAY].contains(&effect.tool.as_str()) && acted[&(effect.run_id, effect.call_id.as_str())] == 2 {
+        let pays = [PAY, PROGRAM_PAY, PROGRAM_FLOW].contains(&effect.tool.as_str());
+        if pays && acted[&(effect.run_id, effect.call_id.as_str())] == 2 {
             wrong.push(format!("run {}: the call {} paid twice", effect.run_id, effect.call_id));
         }
     }
@@ -41,8 +44,14 @@ pub(super) fn check(case: &Case) -> Vec<String> {
     let ours = case
         .calls
         .iter()
-        .filter(|call| [PAY, LOOK, PROGRAM_PAY, PROGRAM_LOOK].contains(&call.tool_name.as_str()));
-    for call in ours.filter(|call| call.status == "completed") {
+        .filter(|call| [PAY, LOOK, PROGRAM_PAY, PROGRAM_LOOK, PROGRAM_FLOW].contains(&call.tool_name.as_str()));
+    // A durable function completes also if it does not know whether it has paid.
+    let is_unknown = |call: &&Call| {
+        call.output
+            .as_ref()
+            .is_some_and(|output| output.get("paid") == Some(&Value::Null))
+    };
+    for call in ours.filter(|call| call.status == "completed" && !is_unknown(call)) {
         if !acted.contains_key(&(call.run_id, call.call_id.as_str())) {
             wrong.push(format!(
                 "run {}: the call {} is completed and never acted",

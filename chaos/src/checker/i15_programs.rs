@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::Case;
-use crate::tools::{PROGRAM_LOOK, PROGRAM_PAY};
+use crate::tools::{PROGRAM_FLOW, PROGRAM_LOOK, PROGRAM_PAY};
 
 pub(super) fn check(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -20,8 +20,9 @@ pub(super) fn check(case: &Case) -> Vec<String> {
             ));
         }
     }
+    let of_programs = [PROGRAM_PAY, PROGRAM_LOOK, PROGRAM_FLOW];
     let calls = case.calls.iter();
-    for call in calls.filter(|call| [PROGRAM_PAY, PROGRAM_LOOK].contains(&call.tool_name.as_str())) {
+    for call in calls.filter(|call| of_programs.contains(&call.tool_name.as_str())) {
         let attempt = accepted.get(&(call.run_id, call.call_id.as_str()));
         let recorded = call.output.as_ref().and_then(|output| output["attempt"].as_i64());
         if call.status == "outcome_unknown" && attempt.is_some() {

@@ -7,13 +7,14 @@ use rand::RngExt as _;
 use super::{Actor, Load, conversation, run};
 use crate::client::Message;
 use crate::evidence::Target;
-use crate::tools::{LOOK, PAY, PROGRAM_LOOK, PROGRAM_PAY};
+use crate::tools::{LOOK, PAY, PROGRAM_FLOW, PROGRAM_LOOK, PROGRAM_PAY};
 
 pub struct Calls {
     name: &'static str,
     weight: usize,
     pay: &'static str,
     look: &'static str,
+    flow: Option<&'static str>,
 }
 
 impl Calls {
@@ -23,6 +24,7 @@ impl Calls {
         weight: 3,
         pay: PAY,
         look: LOOK,
+        flow: None,
     };
     /// Tools that users' programs serve.
     pub const OF_PROGRAMS: Self = Self {
@@ -30,6 +32,7 @@ impl Calls {
         weight: 2,
         pay: PROGRAM_PAY,
         look: PROGRAM_LOOK,
+        flow: Some(PROGRAM_FLOW),
     };
 }
 
@@ -51,10 +54,10 @@ impl Load for Calls {
     async fn play(&self, actor: &mut Actor) -> Result<()> {
         let mut plan = actor.plan();
         for _ in 0..actor.dice.random_range(1..=CALLS) {
-            let tool = if actor.dice.random_bool(0.6) {
-                self.pay
-            } else {
-                self.look
+            let tool = match (self.flow, actor.dice.random_range(0..10)) {
+                (Some(flow), 0..4) => flow,
+                (Some(_), 4..8) | (None, 0..6) => self.pay,
+                _ => self.look,
             };
             let (words, hold_ms) = (actor.dice.random_range(0..15), actor.dice.random_range(0..HOLD_MS));
             plan = plan.after_call(words, tool, hold_ms);
