@@ -4,9 +4,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    api, audit, calendars, chat, completions, dev, doctor, exit, files, global::Global, graph, install, keys, mcp,
-    migrate, models, openapi, prices, projects, questions, queue, routing, runs, schedules, secrets, sign_in, sources,
-    tail, tasks, web, webhooks, worker,
+    api, audit, calendars, chat, completions, dev, doctor, exit, files, global::Global, graph, init, install, keys,
+    mcp, migrate, models, openapi, prices, projects, questions, queue, routing, runs, schedules, secrets, sign_in,
+    sources, tail, tasks, web, webhooks, worker,
 };
 
 /// Agent runs that you can leave and rejoin.
@@ -52,6 +52,7 @@ Running a fleet:
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Dev(dev::Args),
+    Init(init::Args),
     Api(Box<api::Args>),
     Worker(Box<worker::Args>),
     Migrate(migrate::Args),

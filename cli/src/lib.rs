@@ -6,6 +6,7 @@
 //! - `dev`                   everything in one command: private PostgreSQL, supervision (also used by the integration
 //!   tests)
 //! - `api` `worker`          one process each, for fleets
+//! - `init`                  a new program with tools, from a template
 //! - `migrate`               the schema: up, down, status
 //! - `chat` `tail` `runs`    chat, follow, show, cancel: through the API
 //! - `client` `stream`       requests to the API; a log followed through every restart
@@ -59,6 +60,7 @@ pub mod files;
 pub mod fleet;
 pub mod global;
 pub mod graph;
+pub mod init;
 pub mod install;
 pub mod keys;
 pub mod mcp;
@@ -93,6 +95,7 @@ pub async fn run(cli: Cli) -> Result<Exit> {
     let out = Out::new(global.json);
     match cli.command {
         Command::Dev(args) => dev::run(global, args, out).await,
+        Command::Init(args) => init::run(global, args, out).await,
         Command::Api(args) => api::run(global, *args, out).await,
         Command::Worker(args) => worker::run(global, *args, out).await,
         Command::Migrate(args) => migrate::run(global, args, out).await,

@@ -61,5 +61,13 @@ class Offered:
     messages: list[str] = field(default_factory=list)
     recorded: tuple[int, str, Any] | None = None
     """The attempt, and the request that has ended it."""
+    steps: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """Recorded steps by number, as the API returns them."""
+    begun: dict[int, int] = field(default_factory=dict)
+    """The attempt that has recorded a step last."""
+    waits: list[dict[str, Any]] = field(default_factory=list)
+    """What the call waits for, as the program has asked for it."""
+    suspensions: int = 0
+    """How often it was handed back to wait."""
     lost: set[int] = field(default_factory=set)
     """The attempts that the response to a heartbeat has named as lost."""

@@ -20,13 +20,14 @@ from uuid import uuid4
 import anyio
 
 from protocol_records import TOOL_FIELDS, Offered, ProblemError, Registered
+from protocol_steps import StepRules
 
 KEY = "rejoin_worker_key"
 WAIT_LIMIT_S = 60.0
 ATTEMPTS_MAX = 5
 
 
-class ProtocolServer:
+class ProtocolServer(StepRules):
     """The workers and calls of one workspace."""
 
     def __init__(self, lease_s: float = 60.0, heartbeat_s: float = 0.2, claim_wait_max_s: int = 1) -> None:
@@ -42,7 +43,7 @@ class ProtocolServer:
         self.violations: list[str] = []
         self.faults: dict[str, deque[int]] = {}
         """Statuses of the next responses, by kind of the request. 0: the request is carried out, and the connection is cut."""
-        self._changed = threading.Condition()
+        self.changed = threading.Condition()
         self._epoch = 0
         self._connections: list[Any] = []
         self._port = 0
@@ -58,35 +59,35 @@ class ProtocolServer:
 
     def offer(self, tool: str, version: str = "1", timeout_s: int = 60, **arguments: Any) -> Offered:
         """An agent calls a tool."""
-        with self._changed:
+        with self.changed:
             call = Offered(str(uuid4()), tool, version, arguments, timeout_s)
             self.calls[call.id] = call
-            self._changed.notify_all()
+            self.changed.notify_all()
             return call
 
     def cancel(self, call: Offered) -> None:
         """The run of a call is cancelled."""
-        with self._changed:
+        with self.changed:
             call.cancelled = True
 
     def take(self, call: Offered) -> None:
         """Gives a call to another worker, as if its lease had expired."""
-        with self._changed:
+        with self.changed:
             call.attempt += 1
             call.worker_id = "another"
             call.lease_until = float("inf")
 
     def forget_workers(self) -> None:
         """Loses all registrations."""
-        with self._changed:
+        with self.changed:
             self.workers.clear()
-            self._changed.notify_all()
+            self.changed.notify_all()
 
     def away(self) -> None:
         """Ends: connections are cut and refused."""
-        with self._changed:
+        with self.changed:
             self._epoch += 1
-            self._changed.notify_all()
+            self.changed.notify_all()
         assert self._http is not None
         self._http.shutdown()
         self._http.server_close()
@@ -116,33 +117,41 @@ class ProtocolServer:
         while not condition():
             assert time.monotonic() < deadline, f"never true; {self.calls}; {self.violations}"
             await anyio.sleep(0.01)
-            with self._changed:
+            with self.changed:
                 self._sweep()
 
     async def ended(self, call: Offered) -> Offered:
         """Waits for the end of a call."""
-        await self.until(lambda: call.status not in ("waiting", "running"))
+        await self.until(lambda: call.status not in ("waiting", "running", "suspended"))
         return call
+
+    async def suspended(self, call: Offered) -> list[dict[str, Any]]:
+        """Waits until a call was handed back. Returns what it waits for."""
+        await self.until(lambda: call.waits)
+        return [one["wait"] for one in call.waits]
 
     # What a worker does.
 
     def respond(self, method: str, path: str, body: Any, authorization: str | None) -> tuple[int, Any]:
         """Returns the status and the JSON of a response."""
+        path, _, query = path.partition("?")
         match = re.fullmatch(r"/api/workers/([A-Za-z0-9_.-]{1,64})/(registrations|claims|heartbeats|calls)((?:/[^/]+)*)", path)
         if not match:
-            raise self._violation(404, "not_found", f"{method} {path}")
+            raise self.violation(404, "not_found", f"{method} {path}")
         if authorization != f"Bearer {KEY}":
             raise ProblemError(401, "unauthenticated")
         if not self.allowed:
             raise ProblemError(403, "forbidden")
         queue, kind, rest = match[1], match[2], match[3].split("/")[1:]
-        with self._changed:
+        with self.changed:
             self._sweep()
             if (method, kind, len(rest)) == ("DELETE", "registrations", 1):
                 self._leave(rest[0])
                 return 204, None
+            if (method, kind, rest[1:]) == ("GET", "calls", ["steps"]):
+                return 200, {"items": self.steps(rest[0], query)}
             if method != "POST" or len(rest) != (2 if kind == "calls" else 0):
-                raise self._violation(404, "not_found", f"{method} {path}")
+                raise self.violation(404, "not_found", f"{method} {path}")
             if kind == "registrations":
                 return 201, self._register(queue, body)
             if kind == "claims":
@@ -151,33 +160,18 @@ class ProtocolServer:
                 return 200, self._heartbeat(queue, body)
             return 200, {"status": self._about(rest[0], rest[1], body)}
 
-    def _violation(self, status: int, code: str, what: str) -> ProblemError:
-        self.violations.append(what)
-        return ProblemError(status, code)
-
-    def _fields(self, body: Any, **kinds: Any) -> None:
-        """The fields have to be these; those with a name that ends in `_` may be absent."""
-        needed = {name for name in kinds if not name.endswith("_")}
-        known = {name.rstrip("_"): kind for name, kind in kinds.items()}
-        faults = [
-            name
-            for name in {*needed, *body}
-            if name not in body
-            or name not in known
-            or not isinstance(body[name], known[name])
-            or (known[name] is int and body[name] is True)
-        ]
-        if faults:
-            raise self._violation(400, "bad_request", f"fields {faults} of {body}")
-
     def _register(self, queue: str, body: Any) -> Any:
-        self._fields(body, name=str, version=str, language=str, slots=int, tools=list)
+        self.fields(body, name=str, version=str, language=str, slots=int, tools=list, agents_=list)
+        for agent in body.get("agents", []):
+            self.fields(agent, name=str, description=str, tool=str)
+            if agent["tool"] not in [tool["name"] for tool in body["tools"]]:
+                raise self.violation(400, "invalid_registration", f"agent {agent}")
         for tool in body["tools"]:
-            self._fields(tool, **TOOL_FIELDS)
+            self.fields(tool, **TOOL_FIELDS)
             named = re.fullmatch(r"[A-Za-z0-9_-]{1,64} [A-Za-z0-9_.-]{1,32}", f"{tool['name']} {tool['version']}")
             ranged = 1 <= tool["timeoutS"] <= 86_400 and tool["whenAbsent"] in ("wait", "hide") and tool["description"]
             if not named or not ranged or tool["inputSchema"].get("type") != "object":
-                raise self._violation(400, "bad_request", f"tool {tool}")
+                raise self.violation(400, "bad_request", f"tool {tool}")
         tools = {(tool["name"], tool["version"]): tool for tool in body["tools"]}
         for other in self.workers.values():
             if any(tools[key] != tool for key, tool in other.tools.items() if key in tools):
@@ -194,11 +188,11 @@ class ProtocolServer:
         return worker
 
     def _claim(self, queue: str, body: Any) -> Any:
-        self._fields(body, workerId=str, max=int, waitS=int)
+        self.fields(body, workerId=str, max=int, waitS=int)
         has = sum(call.worker_id == body["workerId"] and call.status == "running" for call in self.calls.values())
         worker = self._worker(queue, body)
         if body["max"] < 1 or body["waitS"] > self.claim_wait_max_s or has + body["max"] > worker.slots:
-            raise self._violation(400, "bad_request", f"claim {body} of a worker with {has} calls")
+            raise self.violation(400, "bad_request", f"claim {body} of a worker with {has} calls")
         # A claim that was sent before may arrive after.
         if worker.draining_since + 0.5 < time.monotonic():
             self.violations.append("a claim of a worker that drains")
@@ -213,7 +207,7 @@ class ProtocolServer:
                 waiting = []
             if waiting or now >= deadline:
                 return {"calls": [self._hand_out(call, worker) for call in waiting[: body["max"]]]}
-            self._changed.wait(min(deadline - now, 0.02))
+            self.changed.wait(min(deadline - now, 0.02))
             self._sweep()
 
     def _hand_out(self, call: Offered, worker: Registered) -> Any:
@@ -234,17 +228,18 @@ class ProtocolServer:
             "callId": "call_1",
             "createdAt": "2026-11-26T12:00:00Z",
             "checkpoint": call.checkpoint,
+            "steps": len(call.steps),
         }
 
     def _heartbeat(self, queue: str, body: Any) -> Any:
-        self._fields(body, workerId=str, calls=list, draining=bool)
+        self.fields(body, workerId=str, calls=list, draining=bool)
         worker = self._worker(queue, body)
         worker.alive_until = time.monotonic() + self.lease_s
         if body["draining"]:
             worker.draining_since = min(worker.draining_since, time.monotonic())
         answer: dict[str, list[str]] = {"held": [], "cancelled": [], "lost": []}
         for one in body["calls"]:
-            self._fields(one, id=str, attempt=int)
+            self.fields(one, id=str, attempt=int)
             call = self.calls[one["id"]]
             if (call.status, call.worker_id, call.attempt) != ("running", worker.id, one["attempt"]):
                 call.lost.add(one["attempt"])
@@ -258,13 +253,15 @@ class ProtocolServer:
         """A completion, failure or progress."""
         call = self.calls.get(id_)
         if call is None:
-            raise self._violation(404, "call_not_found", f"{kind} of {id_}")
+            raise self.violation(404, "call_not_found", f"{kind} of {id_}")
         kinds: dict[str, dict[str, Any]] = {
             "completion": {"output": object},
             "failure": {"error": str, "retry": bool},
             "progress": {"message_": str, "checkpoint_": object},
+            "steps": {"number": int, "name": str, "status": str, "output_": object, "error_": str},
+            "suspension": {"steps": list},
         }
-        self._fields(body, workerId=str, attempt=int, **kinds[kind])
+        self.fields(body, workerId=str, attempt=int, **kinds[kind])
         if call.recorded == (body["attempt"], kind, body):
             return call.status
         if (call.status, call.worker_id, call.attempt) != ("running", body["workerId"], body["attempt"]):
@@ -275,23 +272,27 @@ class ProtocolServer:
             call.messages += [body["message"]] if "message" in body else []
             call.checkpoint = body.get("checkpoint", call.checkpoint)
             return "running"
+        if kind == "steps":
+            return self.record_step(call, body)
         call.recorded = (body["attempt"], kind, body)
+        if kind == "suspension":
+            return self.suspend(call, body["steps"])
         if kind == "completion":
             if call.cancelled:
                 self.violations.append("a completion of a call that was cancelled")
             call.status, call.output = "completed", body["output"]
-        elif body["retry"] and call.attempt < ATTEMPTS_MAX:
+        elif body["retry"] and call.attempt - call.suspensions < ATTEMPTS_MAX:
             call.status, call.not_before = "waiting", time.monotonic() + self.retry_s
         else:
             call.status, call.error = "error", body["error"]
-        self._changed.notify_all()
+        self.changed.notify_all()
         return call.status
 
     def _leave(self, worker_id: str) -> None:
         if self.workers.pop(worker_id, None) is None:
             raise ProblemError(404, "worker_unknown")
         self._lose([call for call in self.calls.values() if call.worker_id == worker_id])
-        self._changed.notify_all()
+        self.changed.notify_all()
 
     def _sweep(self) -> None:
         now = time.monotonic()
@@ -302,7 +303,7 @@ class ProtocolServer:
     def _lose(self, calls: list[Offered]) -> None:
         for call in calls:
             if call.status == "running":
-                again = (call.repeatable or call.checkpoint is not None) and call.attempt < ATTEMPTS_MAX
+                again = (call.repeatable or call.checkpoint is not None or call.steps) and call.attempt - call.suspensions < ATTEMPTS_MAX
                 call.status = "waiting" if again else "outcome_unknown"
 
 
@@ -325,7 +326,7 @@ class _Handler(BaseHTTPRequestHandler):
         if len(raw) < length:
             return
         body = json.loads(raw) if raw else None
-        kind = self.path.split("/")[-2 if self.command == "DELETE" else -1]
+        kind = self.path.partition("?")[0].split("/")[-2 if self.command == "DELETE" else -1]
         self.api.requests.append((f"{self.command} {kind}" if self.command != "POST" else kind, body))
         faults = self.api.faults.get(kind)
         fault = faults.popleft() if faults else None
@@ -349,7 +350,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
             self.close_connection = False
 
-    do_DELETE = do_POST  # noqa: N815
+    do_DELETE = do_GET = do_POST  # noqa: N815
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Writes nothing."""

@@ -124,3 +124,25 @@ def test_a_user_confirms_a_call(server: LiveServer, client: Client, model: Scrip
         client.answer(question.question_id, "approve")
         call = call_of(turn)
     assert (call.status, call.result) == ("completed", "paid 2.5")
+
+
+def test_a_durable_function_outlives_its_process(server: LiveServer, client: Client, model: ScriptedModel, tmp_path: Path) -> None:
+    with program(server, client) as first:
+        turn = asked(server, client, model, "order", folder=str(tmp_path))
+        question = next(event for event in turn if isinstance(event, QuestionEvent))
+        # Nothing is lost while it waits.
+        first.kill()
+        with program(server, client) as second:
+            client.answer(question.question_id, "yes")
+            auditor = server.agent()
+            model.script("audit-marker", Reply("All is well."))
+            client.signal(turn.run_id, "paid", {"by": auditor})
+            until((tmp_path / "shipping-4").exists)
+            second.kill()
+            with program(server, client):
+                (tmp_path / "end").touch()
+                call = call_of(turn)
+    assert (call.status, call.error) == ("completed", None)
+    assert call.result == {"price": "price", "answer": "yes", "paid": {"by": auditor}, "shipped": "ship", "audit": "All is well."}
+    # The step was idempotent, and its first execution had not come to its effect.
+    assert (tmp_path / "effects").read_text().split() == ["price", "ship"]

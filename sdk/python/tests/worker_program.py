@@ -50,6 +50,37 @@ def wait_cancelled(folder: str, call: CallContext) -> str:
     return "done"
 
 
+@tool(durable=True)
+def order(folder: str, call: CallContext) -> dict[str, object]:
+    """Looks up a price, asks the user, waits for a payment and ships. Each step adds a line to the file `effects` in a folder.
+
+    Shipping creates `shipping-ATTEMPT`, and waits for a file `end`.
+    """
+
+    def effect(name: str) -> str:
+        with Path(folder, "effects").open("a") as file:
+            file.write(f"{name}\n")
+        return name
+
+    def ship() -> str:
+        Path(folder, f"shipping-{call.attempt}").touch()
+        _until(Path(folder, "end"))
+        return effect("ship")
+
+    price = call.step("price", lambda: effect("price"))
+    answer = call.ask_user("Buy it?", ["yes", "no"])
+    call.sleep(1)
+    paid = call.wait_for_event("paid")
+    shipped = call.step("ship", ship, idempotent=True)
+    return {
+        "price": price,
+        "answer": answer,
+        "paid": paid,
+        "shipped": shipped,
+        "audit": call.spawn(paid["by"], "Audit it. audit-marker").summary,
+    }
+
+
 def _until(path: Path) -> None:
     deadline = time.monotonic() + HOLD_LIMIT_S
     while not path.exists():
@@ -72,7 +103,7 @@ def worker_process(url: str, api_key: str, drain_timeout_s: float = 60) -> Itera
 
 if __name__ == "__main__":
     Worker(
-        [echo, hold, hold_idempotent, pay, wait_cancelled],
+        [echo, hold, hold_idempotent, order, pay, wait_cancelled],
         slots=4,
         name=f"program-{os.getpid()}",
         drain_timeout_s=float(sys.argv[1]),

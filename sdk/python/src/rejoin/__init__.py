@@ -33,7 +33,7 @@ With I/O, thin:
 
 - `_async`      `AsyncClient`, on httpx
 - `_sync`       `Client`, made from it by `tools/sync_client.py`
-- `worker`      `tool` and `Worker`; its layout is there
+- `worker`      `tool`, `agent` and `Worker`; its layout is there
 """
 
 from . import errors, events, webhooks
@@ -64,6 +64,9 @@ from .errors import (
     RunError,
     RunTimeoutError,
     ServerError,
+    StepChangedError,
+    StepFailedError,
+    StepOutcomeUnknownError,
     ToolFailure,
     UnreachableError,
     WebhookVerificationError,
@@ -90,11 +93,13 @@ from .transcript import Transcript
 from .turn_state import TurnState
 from .version import __version__
 from .webhooks import WebhookEvent
-from .worker import AsyncCallContext, CallContext, Tool, Worker, tool
+from .worker import AgentFunction, AgentResult, AsyncCallContext, CallContext, Journal, RecordedStep, Said, Tool, Worker, agent, tool
 
 __all__ = [
     "APIError",
     "Agent",
+    "AgentFunction",
+    "AgentResult",
     "AsyncCallContext",
     "AsyncClient",
     "AsyncFollower",
@@ -119,6 +124,7 @@ __all__ = [
     "Frame",
     "GoneError",
     "IdempotencyError",
+    "Journal",
     "Limits",
     "Message",
     "NotFoundError",
@@ -127,14 +133,19 @@ __all__ = [
     "PermissionDeniedError",
     "Question",
     "RateLimitError",
+    "RecordedStep",
     "RejoinError",
     "ResponseError",
     "RetryCall",
     "Run",
     "RunError",
     "RunTimeoutError",
+    "Said",
     "ServerError",
     "SseParser",
+    "StepChangedError",
+    "StepFailedError",
+    "StepOutcomeUnknownError",
     "Tool",
     "ToolFailure",
     "Transcript",
@@ -147,6 +158,7 @@ __all__ = [
     "WebhookVerificationError",
     "Worker",
     "__version__",
+    "agent",
     "errors",
     "events",
     "parse_event",

@@ -11,6 +11,7 @@ from uuid import UUID
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from .errors import ResponseError
+from .model import Model
 from .records import (
     Accepted,
     Agent,
@@ -128,6 +129,16 @@ def cancel(run_id: Id) -> Call[Cancelled]:
 def steer(run_id: Id, message: str) -> Call[Steered]:
     """Sends a message to an active run."""
     return Call("POST", path("runs", run_id, "messages"), reader(Steered), json={"message": message})
+
+
+class _SignalState(Model):
+    delivered: bool
+
+
+def signal(run_id: Id, name: str, data: Any) -> Call[bool]:
+    """Sends a signal to a run."""
+    read = reader(_SignalState)
+    return Call("POST", path("runs", run_id, "signals"), lambda body: read(body).delivered, json={"name": name, "data": data})
 
 
 def resume(run_id: Id, message: str | None) -> Call[Resumed]:

@@ -20,7 +20,10 @@ RejoinError
 ├── WebhookVerificationError   the request is not a genuine webhook
 ├── ToolFailure                raised by a tool: an error for the model
 ├── RetryCall                  raised by a tool: nothing has happened, call it again
-└── CallCancelledError         raised in a tool: its result is not wanted
+├── CallCancelledError         raised in a tool: its result is not wanted
+├── StepFailedError            raised in a durable function: the step has failed
+├── StepOutcomeUnknownError    raised in a durable function: a worker was lost during the step
+└── StepChangedError           raised in a durable function: its steps differ from those of an earlier execution
 """
 
 from __future__ import annotations
@@ -189,6 +192,21 @@ class RetryCall(RejoinError):  # noqa: N818, an outcome that a tool chooses
 
 class CallCancelledError(RejoinError):
     """Raised in a tool by its context: the result of the call is not wanted, or another attempt has the call. Clean up and leave."""
+
+
+class StepFailedError(RejoinError):
+    """Raised in a durable function: the step has failed, in this execution or in an earlier one. The text is the recorded error."""
+
+
+class StepOutcomeUnknownError(RejoinError):
+    """Raised in a durable function: a worker was lost during the step, which may have taken effect, and is not repeated.
+
+    Catch it to find out, or mark a step that may be repeated as `idempotent`.
+    """
+
+
+class StepChangedError(RejoinError):
+    """Raised in a durable function: it asks for other steps than in an earlier execution of the same call. The message names both."""
 
 
 _BY_STATUS: dict[int, type[APIError]] = {

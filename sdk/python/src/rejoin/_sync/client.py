@@ -168,6 +168,13 @@ class Client:
         """Sends a message to an active run, which reads it before its next step. Raises `ConflictError` if the run has ended."""
         return self._http.run(calls.steer(run_id, message))
 
+    def signal(self, run_id: Id, name: str, data: Any = None) -> bool:
+        """Sends an event to a run, for a tool that waits for it with `wait_for_event`. If none waits, it is kept for the next one.
+
+        Returns whether a tool goes on with it. Raises `ConflictError` if the run has ended.
+        """
+        return self._http.run(calls.signal(run_id, name, data))
+
     def resume(self, run_id: Id, message: str | None = None) -> Turn:
         """Resumes a paused run, and returns its new turn. Raises `ConflictError` if it is not paused."""
         resumed = self._http.run(calls.resume(run_id, message))

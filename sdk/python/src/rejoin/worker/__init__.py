@@ -5,8 +5,9 @@
 Pure, without I/O:
 
 - `arguments`   a function's signature becomes the JSON Schema of its arguments, and JSON becomes arguments
-- `tools`       `@tool`
+- `tools`       `@tool`; `agents`: `@agent`
 - `context`     what a function can know and do about its call
+- `steps`       steps of durable functions, recorded once
 - `outcomes`    how a call has ended: results and exceptions become JSON
 - `requests`    the requests of the protocol, and what they return
 - `held_calls`  the calls that this worker has, their leases, and why they are stopped
@@ -22,8 +23,22 @@ With I/O:
 Invariant: user code runs in no thread that sends heartbeats, so a function that blocks does not lose the calls of the others.
 """
 
+from .agents import AgentFunction, Said, agent
 from .context import AsyncCallContext, CallContext
+from .steps import AgentResult, Journal, RecordedStep
 from .tools import Tool, tool
 from .worker import Worker
 
-__all__ = ["AsyncCallContext", "CallContext", "Tool", "Worker", "tool"]
+__all__ = [
+    "AgentFunction",
+    "AgentResult",
+    "AsyncCallContext",
+    "CallContext",
+    "Journal",
+    "RecordedStep",
+    "Said",
+    "Tool",
+    "Worker",
+    "agent",
+    "tool",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from ..errors import APIError, NotFoundError, RejoinError, ResponseError, Unreac
 from ..limits import Limits
 from ..retries import Pauses
 from . import requests
+from .agents import AgentFunction
 from .log import log
 from .requests import Registration
 from .tools import Tool
@@ -34,6 +35,7 @@ class Announcement:
     version: str
     slots: int
     tools: Iterable[Tool[..., Any]]
+    agents: Sequence[AgentFunction[..., Any]] = ()
 
 
 def is_final(error: RejoinError) -> bool:
@@ -91,7 +93,7 @@ class Connection:
             if self._registration is not unknown:
                 return
             ours = self._announcement
-            call = requests.register(ours.queue, ours.name, ours.version, ours.slots, ours.tools)
+            call = requests.register(ours.queue, ours.name, ours.version, ours.slots, ours.tools, ours.agents)
             pauses = self.pauses()
             while True:
                 try:

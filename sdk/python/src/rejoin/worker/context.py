@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
-from ..errors import CallCancelledError
+from ..errors import CallCancelledError, StepFailedError
+from . import steps
 from .outcomes import checkpoint_json
+from .steps import AgentResult, Ended, Journal, Kind, RecordedStep, Suspend, Wait, result_of
 
 
 class Link(Protocol):
@@ -20,6 +23,10 @@ class Link(Protocol):
 
     def store(self, checkpoint: Any) -> Future[None]:
         """Stores a checkpoint."""
+        ...
+
+    def record(self, step: Ended) -> Future[None]:
+        """Records a step."""
         ...
 
 
@@ -48,7 +55,9 @@ class _Context:
     cancellation: threading.Event = field(default_factory=threading.Event, repr=False)
     """Set by the worker when the function should stop."""
     link: Link | None = field(default=None, repr=False)
-    """Where messages and checkpoints go."""
+    """Where messages, checkpoints and steps go."""
+    journal: Journal = field(default_factory=Journal, repr=False)
+    """The steps of this execution. In a unit test: `Journal([RecordedStep(…)])` has the results of waits."""
 
     @property
     def cancelled(self) -> bool:
@@ -59,6 +68,44 @@ class _Context:
         """Shows a message to the readers of the run. It does not wait: if messages follow each other fast, the newest is sent."""
         if self.link is not None:
             self.link.progress(message)
+
+    def _wait(self, kind: Kind, named: Iterable[tuple[str, Mapping[str, Any]]]) -> list[RecordedStep]:
+        """Returns what has become of steps that others execute. Leaves the function if one has no record."""
+        waits: list[Wait] = []
+        known: list[RecordedStep] = []
+        for name, what in named:
+            number, record = self.journal.next(name, kind)
+            if record is None:
+                waits.append(Wait(number, name, what))
+            else:
+                known.append(record)
+        if waits:
+            _suspend(waits)
+        return known
+
+    def _sleep(self, seconds: float, name: str) -> None:
+        self._wait("sleep", [(name, steps.sleep(max(0.0, seconds)))])
+
+    def _event(self, name: str, timeout_s: float | None) -> Any:
+        return steps.data_of(name, result_of(self._wait("event", [(name, steps.event(name, timeout_s))])[0]))
+
+    def _agents(
+        self, agent: str, tasks: Iterable[str], timeout_s: int | None, output_schema: Mapping[str, Any] | None
+    ) -> list[AgentResult]:
+        named = [(agent, steps.agent(agent, task, timeout_s, output_schema)) for task in tasks]
+        if not named:
+            return []
+        return [AgentResult.model_validate(result_of(step)) for step in self._wait("agent", named)]
+
+    def _question(
+        self, question: str, options: Iterable[str | Mapping[str, Any]], multiple: bool, placeholder: str | None, max_length: int | None
+    ) -> Any:
+        what = steps.question(question, options, multiple, placeholder, max_length)
+        return steps.answer_of(result_of(self._wait("question", [(question[: steps.NAME_MAX], what)])[0]))
+
+
+def _suspend(waits: list[Wait]) -> NoReturn:
+    raise Suspend(waits)
 
 
 class CallContext(_Context):
@@ -93,6 +140,73 @@ class CallContext(_Context):
             self.link.store(stored).result()
         self.checkpoint = stored
 
+    def step(self, name: str, function: Callable[[], Any], *, idempotent: bool = False) -> Any:
+        """Calls a function once, and returns its result as JSON, at most 256 KiB.
+
+        The result is recorded: when this tool begins again, after a lost worker or a wait, the step returns it. A step that is not
+        `idempotent` is recorded before it begins, too: if the worker is lost in between, it is not repeated.
+
+        Raises `StepFailedError` if the function raises, now or in an earlier execution; `StepOutcomeUnknownError` if it may have taken
+        effect; and `StepChangedError` if an earlier execution of this call had another step here.
+        """
+        number, known = self.journal.next(name, "function")
+        if known is not None and not (known.status == "begun" and idempotent):
+            return result_of(known)
+        self._raise_if_cancelled()
+        if not idempotent:
+            self._record(Ended(number, name, "begun"))
+        try:
+            output = steps.output_json(name, function())
+        except CallCancelledError:
+            raise
+        except (Exception, Suspend) as error:
+            message = steps.failure_text(error)
+            self._record(Ended(number, name, "error", error=message))
+            raise StepFailedError(message) from error
+        self._record(Ended(number, name, "completed", output))
+        return output
+
+    def sleep(self, seconds: float, name: str = "sleep") -> None:
+        """Waits, without a slot of a worker: the tool begins again when the time is over. At most a year."""
+        self._sleep(seconds, name)
+
+    def wait_for_event(self, name: str, timeout_s: float | None = None) -> Any:
+        """Waits until `Client.signal` sends an event of this name to the run, without a slot of a worker, and returns its data.
+
+        Raises `TimeoutError` if it does not come in time.
+        """
+        return self._event(name, timeout_s)
+
+    def ask_user(
+        self,
+        question: str,
+        options: Iterable[str | Mapping[str, Any]] = (),
+        *,
+        multiple: bool = False,
+        placeholder: str | None = None,
+        max_length: int | None = None,
+    ) -> Any:
+        """Asks the user of the run, waits without a slot of a worker, and returns the answer.
+
+        `options`: texts, or mappings with `label`, `value` and, optionally, `description`. The answer is a text or an option's value; with
+        `multiple`, a list of values. Raises `StepFailedError` if there is none in time.
+        """
+        return self._question(question, options, multiple, placeholder, max_length)
+
+    def spawn(self, agent: str, task: str, *, timeout_s: int | None = None, output_schema: Mapping[str, Any] | None = None) -> AgentResult:
+        """Starts an agent as a sub-agent of the run, waits without a slot of a worker, and returns its result."""
+        return self._agents(agent, [task], timeout_s, output_schema)[0]
+
+    def map(
+        self, agent: str, tasks: Iterable[str], *, timeout_s: int | None = None, output_schema: Mapping[str, Any] | None = None
+    ) -> list[AgentResult]:
+        """Starts an agent for each task, at most 100, in parallel. Returns the results in the order of the tasks."""
+        return self._agents(agent, tasks, timeout_s, output_schema)
+
+    def _record(self, step: Ended) -> None:
+        if self.link is not None:
+            self.link.record(step).result()
+
     def _raise_if_cancelled(self) -> None:
         if self.cancelled:
             raise CallCancelledError(f"call {self.id} should stop")
@@ -112,3 +226,71 @@ class AsyncCallContext(_Context):
         if self.link is not None:
             await asyncio.wrap_future(self.link.store(stored))
         self.checkpoint = stored
+
+    async def step(self, name: str, function: Callable[[], Awaitable[Any]], *, idempotent: bool = False) -> Any:
+        """Awaits a function once, and returns its result as JSON, at most 256 KiB.
+
+        The result is recorded: when this tool begins again, after a lost worker or a wait, the step returns it. A step that is not
+        `idempotent` is recorded before it begins, too: if the worker is lost in between, it is not repeated.
+
+        Raises `StepFailedError` if the function raises, now or in an earlier execution; `StepOutcomeUnknownError` if it may have taken
+        effect; and `StepChangedError` if an earlier execution of this call had another step here.
+        """
+        number, known = self.journal.next(name, "function")
+        if known is not None and not (known.status == "begun" and idempotent):
+            return result_of(known)
+        if not idempotent:
+            await self._record(Ended(number, name, "begun"))
+        try:
+            output = steps.output_json(name, await function())
+        except CallCancelledError:
+            raise
+        except (Exception, Suspend) as error:
+            message = steps.failure_text(error)
+            await self._record(Ended(number, name, "error", error=message))
+            raise StepFailedError(message) from error
+        await self._record(Ended(number, name, "completed", output))
+        return output
+
+    async def sleep(self, seconds: float, name: str = "sleep") -> None:
+        """Waits, without a slot of a worker: the tool begins again when the time is over. At most a year."""
+        self._sleep(seconds, name)
+
+    async def wait_for_event(self, name: str, timeout_s: float | None = None) -> Any:
+        """Waits until `Client.signal` sends an event of this name to the run, without a slot of a worker, and returns its data.
+
+        Raises `TimeoutError` if it does not come in time.
+        """
+        return self._event(name, timeout_s)
+
+    async def ask_user(
+        self,
+        question: str,
+        options: Iterable[str | Mapping[str, Any]] = (),
+        *,
+        multiple: bool = False,
+        placeholder: str | None = None,
+        max_length: int | None = None,
+    ) -> Any:
+        """Asks the user of the run, waits without a slot of a worker, and returns the answer.
+
+        `options`: texts, or mappings with `label`, `value` and, optionally, `description`. The answer is a text or an option's value; with
+        `multiple`, a list of values. Raises `StepFailedError` if there is none in time.
+        """
+        return self._question(question, options, multiple, placeholder, max_length)
+
+    async def spawn(
+        self, agent: str, task: str, *, timeout_s: int | None = None, output_schema: Mapping[str, Any] | None = None
+    ) -> AgentResult:
+        """Starts an agent as a sub-agent of the run, waits without a slot of a worker, and returns its result."""
+        return self._agents(agent, [task], timeout_s, output_schema)[0]
+
+    async def map(
+        self, agent: str, tasks: Iterable[str], *, timeout_s: int | None = None, output_schema: Mapping[str, Any] | None = None
+    ) -> list[AgentResult]:
+        """Starts an agent for each task, at most 100, in parallel. Returns the results in the order of the tasks."""
+        return self._agents(agent, tasks, timeout_s, output_schema)
+
+    async def _record(self, step: Ended) -> None:
+        if self.link is not None:
+            await asyncio.wrap_future(self.link.record(step))

@@ -12,22 +12,25 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
 
 from ..calls import Call
-from ..errors import APIError, CallCancelledError, RejoinError
+from ..errors import APIError, CallCancelledError, RejoinError, ResponseError
 from . import requests
 from .connection import Connection, is_final
 from .context import AsyncCallContext, CallContext
 from .handlers import Cancel, Handlers
 from .held_calls import HeldCall, HeldCalls, Stop
 from .log import log
-from .outcomes import Completed, Failed, Interrupted, Outcome, text
+from .outcomes import Completed, Failed, Interrupted, Outcome, Suspended, text
 from .requests import ClaimedCall
+from .steps import Ended, Journal, RecordedStep
 from .tools import Tool
+
+T = TypeVar("T")
 
 # How long a result waits for a message about progress that was sent before it.
 _PROGRESS_LIMIT_S = 2.0
@@ -108,6 +111,12 @@ class Execution:
         await self.until(lambda: held.stop is not None or time.monotonic() < self._alive_until_s)
         if held.stop is not None:
             return Interrupted()
+        try:
+            journal = Journal(await self._recorded_steps(held))
+        except CallCancelledError:
+            return Interrupted()
+        except RejoinError as error:
+            return Failed(text(f"The steps of this call could not be read: {error}"), retry=True)
         ended = anyio.Event()
         outcomes: list[Outcome] = []
 
@@ -128,6 +137,7 @@ class Execution:
             checkpoint=call.checkpoint,
             cancellation=held.cancellation,
             link=_Link(self, held),
+            journal=journal,
         )
         self._cancels[held] = self._handlers.start(tool, call.input, context, done)
         try:
@@ -145,12 +155,12 @@ class Execution:
         with anyio.move_on_after(_PROGRESS_LIMIT_S):
             await self.until(lambda: held not in self._messages)
         result = held.to_record(outcome)
-        if isinstance(result, Completed):
+        if isinstance(result, (Completed, Suspended)):
             result = await self._record_one(held, result)
         if isinstance(result, Failed):
             await self._record_one(held, result)
 
-    async def _record_one(self, held: HeldCall, result: Completed | Failed) -> Failed | None:
+    async def _record_one(self, held: HeldCall, result: Completed | Failed | Suspended) -> Failed | None:
         """Sends a result. If the API refuses it, returns what to send instead."""
         call = requests.result(self._connection.queue, held.worker_id, held.call.id, held.call.attempt, result)
         # After a heartbeat that named the call as cancelled or lost, this is expected.
@@ -163,8 +173,19 @@ class Execution:
             return _after_refusal(held, result, error)
         return None
 
-    async def _send_surely(self, held: HeldCall, request: Call[Any]) -> None:
-        """Sends a request about a call until it is confirmed.
+    async def _recorded_steps(self, held: HeldCall) -> list[RecordedStep]:
+        """Returns the steps that earlier executions of a call have recorded."""
+        found: list[RecordedStep] = []
+        while len(found) < held.call.steps:
+            after = found[-1].number if found else 0
+            page = await self._send_surely(held, requests.steps(self._connection.queue, held.call.id, after))
+            if not page.items:
+                raise ResponseError(f"the call has {held.call.steps} steps, and only {len(found)} are listed")
+            found += page.items
+        return found
+
+    async def _send_surely(self, held: HeldCall, request: Call[T]) -> T:
+        """Sends a request about a call until it is confirmed. Returns the response.
 
         Raises `CallCancelledError` if the call was lost, and the error if the API refuses the request, or is away for too long.
         """
@@ -174,10 +195,9 @@ class Execution:
             if held.stop is Stop.LOST:
                 raise CallCancelledError(f"{held} has ended, or another attempt has it")
             try:
-                await self._connection.run(request, self._connection.registration.lease_s)
-                return
+                return await self._connection.run(request, self._connection.registration.lease_s)
             except RejoinError as error:
-                if isinstance(error, APIError) and error.status == 409:
+                if isinstance(error, APIError) and error.code == "stale_attempt":
                     self.stop(held, Stop.LOST)
                     raise CallCancelledError(f"{held} was lost: {error}") from error
                 # The lease is renewed while only this request fails. Later than that, the API decides whether the result comes too late.
@@ -211,7 +231,7 @@ class Execution:
                     await self._connection.run(call, self._connection.registration.lease_s)
                 except RejoinError as error:
                     log.info("%s: a message was not sent: %s", held, error)
-                    if isinstance(error, APIError) and error.status == 409:
+                    if isinstance(error, APIError) and error.code == "stale_attempt":
                         self.stop(held, Stop.LOST)
         finally:
             del self._messages[held]
@@ -219,15 +239,23 @@ class Execution:
 
     def store(self, held: HeldCall, value: Any, stored: Future[None]) -> None:
         """Stores a checkpoint."""
+        request = requests.checkpoint(self._connection.queue, held.worker_id, held.call.id, held.call.attempt, value)
+        self._begin_store(held, request, stored)
+
+    def record(self, held: HeldCall, step: Ended, stored: Future[None]) -> None:
+        """Records a step."""
+        request = requests.step(self._connection.queue, held.worker_id, held.call.id, held.call.attempt, step)
+        self._begin_store(held, request, stored)
+
+    def _begin_store(self, held: HeldCall, request: Call[Any], stored: Future[None]) -> None:
         if not stored.set_running_or_notify_cancel():
             return
         if self._closed or held.stop is Stop.LOST or held not in self._cancels:
             stored.set_exception(CallCancelledError(f"{held} has ended"))
         else:
-            self._tasks.start_soon(self._store, held, value, stored)
+            self._tasks.start_soon(self._store, held, request, stored)
 
-    async def _store(self, held: HeldCall, value: Any, stored: Future[None]) -> None:
-        request = requests.checkpoint(self._connection.queue, held.worker_id, held.call.id, held.call.attempt, value)
+    async def _store(self, held: HeldCall, request: Call[Any], stored: Future[None]) -> None:
         try:
             await self._send_surely(held, request)
         except RejoinError as error:
@@ -250,16 +278,26 @@ class _Link:
         self._execution.soon(self._execution.report, self._held, message)
 
     def store(self, checkpoint: Any) -> Future[None]:
+        return self._stored(self._execution.store, checkpoint)
+
+    def record(self, step: Ended) -> Future[None]:
+        return self._stored(self._execution.record, step)
+
+    def _stored(self, store: Callable[[HeldCall, Any, Future[None]], None], value: Any) -> Future[None]:
         stored: Future[None] = Future()
-        if not self._execution.soon(self._execution.store, self._held, checkpoint, stored):
+        if not self._execution.soon(store, self._held, value, stored):
             stored.set_exception(CallCancelledError("the worker has ended"))
         return stored
 
 
-def _after_refusal(held: HeldCall, result: Completed | Failed, error: RejoinError) -> Failed | None:
+def _after_refusal(held: HeldCall, result: Completed | Failed | Suspended, error: RejoinError) -> Failed | None:
     """Returns what to record instead of a result that the API has not recorded. None: nothing."""
-    if isinstance(result, Completed) and isinstance(error, APIError) and error.status in (400, 413, 415, 422):
-        log.error("%s: the API refuses its output: %s", held, error)
-        return Failed(text(f"The tool has completed, but its output was refused: {error.detail}"))
+    if isinstance(error, APIError) and error.status in (400, 409, 413, 415, 422):
+        if isinstance(result, Completed):
+            log.error("%s: the API refuses its output: %s", held, error)
+            return Failed(text(f"The tool has completed, but its output was refused: {error.detail}"))
+        if isinstance(result, Suspended):
+            log.error("%s: the API refuses what it waits for: %s", held, error)
+            return Failed(text(f"The tool can't wait for {', '.join(step.name for step in result.steps)}: {error.detail}"))
     log.error("%s: its result can't be recorded: %s", held, error)
     return None

@@ -15,7 +15,8 @@ from ..errors import CallCancelledError, RetryCall, ToolFailure
 from .arguments import ArgumentsError
 from .context import AsyncCallContext, CallContext
 from .log import log
-from .outcomes import Failed, Interrupted, Outcome, of_exception, of_result
+from .outcomes import Failed, Interrupted, Outcome, Suspended, of_exception, of_result
+from .steps import Suspend
 from .tools import Tool
 
 Done: TypeAlias = Callable[[Outcome], None]
@@ -69,6 +70,8 @@ async def _call_async(tool: Tool[..., Any], given: dict[str, Any], context: Asyn
 def _failed(tool: Tool[..., Any], error: BaseException, interrupted: bool) -> Outcome:
     if interrupted:
         return Interrupted()
+    if isinstance(error, Suspend):
+        return Suspended(error.steps)
     if isinstance(error, ArgumentsError):
         return Failed(str(error))
     outcome = of_exception(error)

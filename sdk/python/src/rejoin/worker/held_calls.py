@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from .outcomes import Completed, Failed, Interrupted, Outcome
+from .outcomes import Completed, Failed, Interrupted, Outcome, Suspended
 from .requests import ClaimedCall, Heartbeat
 
 
@@ -49,11 +49,15 @@ class HeldCall:
         self.cancellation.set()
         return not known
 
-    def to_record(self, outcome: Outcome) -> Completed | Failed | None:
+    def to_record(self, outcome: Outcome) -> Completed | Failed | Suspended | None:
         """Returns what to record of this outcome. None: nothing."""
         match self.stop, outcome:
             case (Stop.LOST, _) | (Stop.LEAVING, Interrupted()):
                 return None
+            case Stop.CANCELLED, Suspended():
+                return Failed("The call was cancelled.")
+            case _, Suspended():
+                return outcome
             case Stop.CANCELLED, Completed():
                 return Failed("The call was cancelled, but had completed.")
             case Stop.CANCELLED, Interrupted():

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from ..errors import RetryCall, ToolFailure
+
+if TYPE_CHECKING:
+    from .steps import Wait
 
 OUTPUT_MAX_BYTES = 1_000_000
 CHECKPOINT_MAX_BYTES = 256 * 1024
@@ -38,7 +42,14 @@ class Interrupted:
     """The function was stopped. What it has done is not known."""
 
 
-Outcome: TypeAlias = Completed | Failed | Interrupted
+@dataclass(frozen=True)
+class Suspended:
+    """The function waits for these steps, and begins again when they have ended."""
+
+    steps: Sequence[Wait]
+
+
+Outcome: TypeAlias = Completed | Failed | Interrupted | Suspended
 
 
 def of_result(result: Any) -> Completed | Failed:

@@ -7,7 +7,9 @@ from typing import Any
 
 from ..calls import Call, nothing, path, reader
 from ..model import Model
-from .outcomes import Completed, Failed
+from .agents import AgentFunction
+from .outcomes import Completed, Failed, Suspended
+from .steps import Ended, RecordedStep
 from .tools import Tool
 
 
@@ -36,6 +38,14 @@ class ClaimedCall(Model):
     run_id: str | None = None
     conversation_id: str | None = None
     checkpoint: Any = None
+    steps: int = 0
+    """Number of recorded steps."""
+
+
+class StepPage(Model):
+    """Recorded steps, in order."""
+
+    items: list[RecordedStep]
 
 
 class Claimed(Model):
@@ -59,9 +69,15 @@ class Recorded(Model):
     status: str
 
 
-def register(queue: str, name: str, version: str, slots: int, tools: Iterable[Tool[..., Any]]) -> Call[Registration]:
+def register(
+    queue: str, name: str, version: str, slots: int, tools: Iterable[Tool[..., Any]], agents: Iterable[AgentFunction[..., Any]] = ()
+) -> Call[Registration]:
     """Registers a worker."""
-    body = {"name": name, "version": version, "language": "python", "slots": slots, "tools": [definition(tool) for tool in tools]}
+    body: dict[str, Any] = {"name": name, "version": version, "language": "python", "slots": slots}
+    body["tools"] = [definition(tool) for tool in tools]
+    announced = [{"name": agent.name, "description": agent.description, "tool": agent.tool.name} for agent in agents]
+    if announced:
+        body["agents"] = announced
     return Call("POST", path("workers", queue, "registrations"), reader(Registration), json=body)
 
 
@@ -74,7 +90,7 @@ def definition(tool: Tool[..., Any]) -> dict[str, Any]:
         "inputSchema": tool.input_schema,
         "outputSchema": tool.output_schema,
         "readOnly": tool.read_only,
-        "idempotent": tool.idempotent,
+        "idempotent": tool.idempotent or tool.durable,
         "confirm": tool.confirm,
         "timeoutS": tool.timeout_s,
         "whenAbsent": tool.when_absent,
@@ -94,8 +110,11 @@ def heartbeat(queue: str, worker_id: str, attempts: Iterable[tuple[str, int]], d
     return Call("POST", path("workers", queue, "heartbeats"), reader(Heartbeat), json=body)
 
 
-def result(queue: str, worker_id: str, call_id: str, attempt: int, outcome: Completed | Failed) -> Call[Recorded]:
+def result(queue: str, worker_id: str, call_id: str, attempt: int, outcome: Completed | Failed | Suspended) -> Call[Recorded]:
     """Records how an attempt has ended."""
+    if isinstance(outcome, Suspended):
+        waits = [{"number": step.number, "name": step.name, "wait": _given(step.what)} for step in outcome.steps]
+        return _about(queue, worker_id, call_id, attempt, "suspension", {"steps": waits})
     if isinstance(outcome, Completed):
         return _about(queue, worker_id, call_id, attempt, "completion", {"output": outcome.output})
     return _about(queue, worker_id, call_id, attempt, "failure", {"error": outcome.error, "retry": outcome.retry})
@@ -109,6 +128,21 @@ def progress(queue: str, worker_id: str, call_id: str, attempt: int, message: st
 def checkpoint(queue: str, worker_id: str, call_id: str, attempt: int, value: Any) -> Call[Recorded]:
     """Stores a checkpoint for the next attempt."""
     return _about(queue, worker_id, call_id, attempt, "progress", {"checkpoint": value})
+
+
+def step(queue: str, worker_id: str, call_id: str, attempt: int, step: Ended) -> Call[Recorded]:
+    """Records a step."""
+    fields = {"number": step.number, "name": step.name, "status": step.status, "output": step.output, "error": step.error}
+    return _about(queue, worker_id, call_id, attempt, "steps", _given(fields))
+
+
+def steps(queue: str, call_id: str, after: int) -> Call[StepPage]:
+    """Lists recorded steps after this number."""
+    return Call("GET", path("workers", queue, "calls", call_id, "steps"), reader(StepPage), {"after": after})
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def leave(queue: str, worker_id: str) -> Call[None]:

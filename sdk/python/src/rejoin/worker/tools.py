@@ -37,6 +37,8 @@ class Tool(Generic[P, R]):
     """It changes nothing, so a call may be repeated after a lost worker."""
     idempotent: bool
     """A repeated call has no further effect, so it may be repeated after a lost worker."""
+    durable: bool
+    """All its effects are in steps, so it begins again after a lost worker, and gets their recorded results."""
     confirm: bool
     """A user confirms each call."""
     timeout_s: int
@@ -53,6 +55,7 @@ class Tool(Generic[P, R]):
         description: str | None = None,
         read_only: bool = False,
         idempotent: bool = False,
+        durable: bool = False,
         confirm: bool = False,
         timeout_s: int = 60,
         when_absent: WhenAbsent = "wait",
@@ -79,6 +82,7 @@ class Tool(Generic[P, R]):
         self.output_schema = self.arguments.output_schema() if output_schema else None
         self.read_only = read_only
         self.idempotent = idempotent
+        self.durable = durable
         self.confirm = confirm
         self.timeout_s = timeout_s
         self.when_absent = when_absent
@@ -104,6 +108,7 @@ def tool(
     description: str | None = None,
     read_only: bool = False,
     idempotent: bool = False,
+    durable: bool = False,
     confirm: bool = False,
     timeout_s: int = 60,
     when_absent: WhenAbsent = "wait",
@@ -124,6 +129,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     - `version`: 1 to 32 letters, digits, `_`, `-` and `.`. Change it with the signature, to serve both versions during a rollout.
     - `description`: default is the docstring.
     - `read_only`, `idempotent`: a call may be repeated after a lost worker. Without them, such a call ends as `outcome_unknown`.
+    - `durable`: all effects are in steps of the context (`step`, `sleep`, `ask_user`, `spawn`, …), so the function begins again after a
+      lost worker, and gets their recorded results. It must ask for the same steps each time.
     - `confirm`: a user confirms each call.
     - `timeout_s`: maximum duration of one attempt, in seconds; at most 86,400.
     - `when_absent`: without a live worker, calls wait for one (`wait`), or the tool is not offered (`hide`).

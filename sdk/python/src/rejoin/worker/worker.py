@@ -16,6 +16,7 @@ from ..calls import Id
 from ..errors import RejoinError
 from ..limits import Limits
 from ..settings import ApiKey, resolve
+from .agents import AgentFunction
 from .connection import Announcement, Connection
 from .log import log
 from .session import Session, StopSignal
@@ -27,13 +28,13 @@ _QUEUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class Worker:
-    """Serves tools to the agents of a workspace, until it is stopped.
+    """Serves tools and agents to a workspace, until it is stopped.
 
     Functions run off the event loop of the protocol, so a function that blocks does not stop heartbeats: those with `def` each in a thread,
     all those with `async def` in one event loop, in another thread, so they can share what belongs to a loop, such as a pool of
     connections, if they open it themselves.
 
-    - `tools`: functions with `@tool`.
+    - `tools`: functions with `@tool` or `@agent`.
     - `queue`: groups workers, such as `default` or `gpu`.
     - `slots`: how many calls run at the same time; at most 1,000.
     - `name`, `version`: of this program, for lists of workers. Default of the name: the machine and the process.
@@ -45,7 +46,7 @@ class Worker:
 
     def __init__(
         self,
-        tools: Iterable[Tool[..., Any]],
+        tools: Iterable[Tool[..., Any] | AgentFunction[..., Any]],
         *,
         queue: str = "default",
         slots: int = 10,
@@ -57,12 +58,16 @@ class Worker:
         limits: Limits | None = None,
         drain_timeout_s: float = 25.0,
     ) -> None:
-        self._tools = _by_name(tools)
+        given = list(tools)
+        agents = [one for one in given if isinstance(one, AgentFunction)]
+        self._tools = _by_name([one.tool if isinstance(one, AgentFunction) else one for one in given])
         if not _QUEUE.fullmatch(queue):
             raise ValueError(f"the queue {queue!r} does not have 1 to 64 letters, digits, `_`, `-` and `.`")
         if not 1 <= slots <= SLOTS_MAX:
             raise ValueError(f"slots is {slots}; choose 1 to {SLOTS_MAX}, and start more processes for more")
-        self._announcement = Announcement(queue, name or f"{socket.gethostname()}-{os.getpid()}", version, slots, self._tools.values())
+        self._announcement = Announcement(
+            queue, name or f"{socket.gethostname()}-{os.getpid()}", version, slots, self._tools.values(), agents
+        )
         self._settings = resolve(url, api_key, None if project_id is None else str(project_id))
         self._limits = limits or Limits()
         self._drain_timeout_s = drain_timeout_s

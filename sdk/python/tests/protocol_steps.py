@@ -1,0 +1,91 @@
+"""The rules of durable functions in the API of `protocol_server`: steps, and what a call waits for."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any
+
+from protocol_records import Offered, ProblemError
+
+
+class StepRules:
+    """The part of the API that handles steps, and what all parts use."""
+
+    calls: dict[str, Offered]
+    violations: list[str]
+    changed: threading.Condition
+
+    def happen(self, call: Offered, *outputs: Any) -> None:
+        """What a call waits for ends, with these outputs. An exception is an error of the step."""
+        with self.changed:
+            assert len(call.waits) == len(outputs), call.waits
+            for one, output in zip(call.waits, outputs, strict=True):
+                failed = isinstance(output, Exception)
+                step = call.steps[one["number"]]
+                step.update(status="error", error=str(output)) if failed else step.update(status="completed", output=output)
+            call.waits, call.status, call.not_before = [], "waiting", 0.0
+            self.changed.notify_all()
+
+    def violation(self, status: int, code: str, what: str) -> ProblemError:
+        self.violations.append(what)
+        return ProblemError(status, code)
+
+    def fields(self, body: Any, **kinds: Any) -> None:
+        """The fields have to be these; those with a name that ends in `_` may be absent."""
+        needed = {name for name in kinds if not name.endswith("_")}
+        known = {name.rstrip("_"): kind for name, kind in kinds.items()}
+        faults = [
+            name
+            for name in {*needed, *body}
+            if name not in body
+            or name not in known
+            or not isinstance(body[name], known[name])
+            or (known[name] is int and body[name] is True)
+        ]
+        if faults:
+            raise self.violation(400, "bad_request", f"fields {faults} of {body}")
+
+    def record_step(self, call: Offered, body: Any) -> str:
+        """A step that the program executes."""
+        number, name, status = body["number"], body["name"], body["status"]
+        if not 1 <= number <= 1000 or not 1 <= len(name) <= 200 or (status == "error") != ("error" in body):
+            raise self.violation(400, "invalid_step", f"step {body}")
+        known = call.steps.get(number)
+        new = {"number": number, "name": name, "kind": "function", "status": status}
+        new |= {"output": body.get("output"), "error": body.get("error")}
+        if known is not None and known != new and (known["name"] != name or known["status"] != "begun"):
+            raise ProblemError(409, "step_changed")
+        if known is not None and known["status"] == status == "begun" and call.begun.get(number) != body["attempt"]:
+            self.violations.append(f"step {name} begins again")
+        call.steps[number], call.begun[number] = new, body["attempt"]
+        return "running"
+
+    def suspend(self, call: Offered, steps: list[Any]) -> str:
+        """What a call waits for."""
+        fields: dict[str, dict[str, Any]] = {
+            "sleep": {"seconds": (int, float)},
+            "event": {"event": str, "timeoutS_": (int, float)},
+            "question": {"question": str, "options_": list, "interactionType_": str, "placeholder_": str, "maxLength_": int},
+            "agent": {"agent": str, "task": str, "timeoutS_": int, "outputSchema_": dict},
+        }
+        kinds = [one["wait"].get("kind") for one in steps]
+        if not steps or len(steps) > 100 or (len(steps) > 1 and not {*kinds} <= {"question", "agent"}):
+            raise self.violation(400, "invalid_suspension", f"suspension {steps}")
+        for one in steps:
+            self.fields(one, number=int, name=str, wait=dict)
+            self.fields(one["wait"], kind=str, **fields[one["wait"]["kind"]])
+            if one["number"] in call.steps:
+                raise ProblemError(409, "step_changed")
+        for one, kind in zip(steps, kinds, strict=True):
+            call.steps[one["number"]] = {"number": one["number"], "name": one["name"], "kind": kind, "status": "begun"}
+        call.status, call.waits, call.suspensions = "suspended", steps, call.suspensions + 1
+        return "suspended" if {*kinds} & {"question", "agent"} else "waiting"
+
+    def steps(self, id_: str, query: str) -> list[Any]:
+        """A page of recorded steps."""
+        match = re.fullmatch(r"after=(\d+)", query)
+        if match is None or id_ not in self.calls:
+            raise self.violation(404, "not_found", f"steps of {id_}, {query}")
+        steps = self.calls[id_].steps
+        return [steps[number] for number in sorted(steps) if number > int(match[1])][:100]
