@@ -37,8 +37,9 @@ else
         die "the client's tests failed"
     }
     trap - EXIT
-    say "the Python package"
+    say "the Python and TypeScript packages"
     scripts/test-sdk.sh
+    scripts/test-sdk-typescript.sh
 fi
 say "a real model calls a real tool"
 # 3: the model or llama.cpp can't be had here, which is said.

@@ -1,10 +1,23 @@
 /** What a tool's function can know and do about its call: its second argument. */
-import { checkpointJson } from './outcomes.js';
+import { StepFailedError } from './errors.js';
+import { checkpointJson, isOfAbort } from './outcomes.js';
+import type { Schema } from './schemas.js';
+import * as steps from './steps.js';
+import {
+  type AgentResult,
+  type AskOptions,
+  type EndedStep,
+  Journal,
+  type NextStep,
+  type StepKind,
+  Suspend,
+} from './steps.js';
 
 /** How a context reaches its worker. */
 export interface Link {
   progress(message: string): void;
   store(checkpoint: unknown): Promise<void>;
+  record(step: EndedStep): Promise<void>;
 }
 
 /** The fields of a context, for unit tests of tools: `new CallContext({ attempt: 2 })`. */
@@ -19,9 +32,33 @@ export interface CallFields {
   readonly timeoutS?: number;
   readonly checkpoint?: unknown;
   readonly signal?: AbortSignal;
+  /** Has the results of steps: `new Journal([{ number: 1, name: 'sleep', kind: 'sleep', status: 'completed' }])`. */
+  readonly journal?: Journal;
 }
 
-/** The context of a call. Made by hand it is one for unit tests, which sends nothing. */
+export interface StepOptions {
+  /** The step may be repeated, so that it is not recorded before it begins. */
+  readonly idempotent?: boolean;
+}
+
+export interface EventOptions {
+  /** How long the function waits, in seconds, at most a year. Default: without a limit. */
+  readonly timeoutS?: number;
+}
+
+export interface SpawnOptions {
+  /** Seconds after which the agent must sum up. */
+  readonly timeoutS?: number;
+  /** What its answer is to match: a schema of zod, or a JSON Schema. */
+  readonly outputSchema?: Schema;
+}
+
+/**
+ * The context of a call. Made by hand it is one for unit tests, which sends nothing.
+ *
+ * A wait (`sleep`, `waitForEvent`, `askUser`, `spawn`, `map`) leaves the function: without a recorded result, it rejects with an object that is
+ * not an `Error`; if code catches it, the call waits all the same, whatever the function returns or throws then.
+ */
 export class CallContext {
   /** The call. All its attempts have the same id. */
   readonly id: string;
@@ -44,6 +81,8 @@ export class CallContext {
    * Pass it to `fetch` and to everything else that takes one; the reason is a `CallCancelledError`.
    */
   readonly signal: AbortSignal;
+  /** The steps of this execution. */
+  readonly journal: Journal;
   readonly #link: Link | undefined;
   #checkpoint: unknown;
 
@@ -57,6 +96,7 @@ export class CallContext {
     this.version = fields.version ?? '1';
     this.timeoutS = fields.timeoutS ?? 60;
     this.signal = fields.signal ?? new AbortController().signal;
+    this.journal = fields.journal ?? new Journal();
     this.#checkpoint = fields.checkpoint ?? null;
     this.#link = link;
   }
@@ -68,6 +108,7 @@ export class CallContext {
 
   /** Shows a message to people. It does not wait: if messages follow each other fast, the newest is sent. */
   readonly progress = (message: string): void => {
+    this.journal.throwIfSuspended();
     this.#link?.progress(message);
   };
 
@@ -80,8 +121,120 @@ export class CallContext {
    * value is not JSON or too large.
    */
   readonly saveCheckpoint = async (value: unknown): Promise<void> => {
+    this.journal.throwIfSuspended();
     const checkpoint = checkpointJson(value);
     await this.#link?.store(checkpoint);
     this.#checkpoint = checkpoint;
   };
+
+  /**
+   * Calls a function once, and returns its result as JSON, at most 256 KiB: a date becomes a text.
+   *
+   * The result is recorded: when this tool begins again, after a lost worker or a wait, the step returns it. A step that is not `idempotent`
+   * is recorded before it begins, too: if the worker is lost in between, it is not repeated. A step can't contain other steps.
+   *
+   * Rejects with a `StepFailedError` if the function throws, now or in an earlier execution; with a `StepOutcomeUnknownError` if it may have
+   * taken effect; and with a `StepChangedError` if an earlier execution of this call had another step here.
+   */
+  readonly step = <R>(name: string, run: () => R | Promise<R>, options: StepOptions = {}): Promise<R> =>
+    asked(() => this.#result(this.journal.next(name, 'function'), run, options.idempotent ?? false));
+
+  /** Waits, without a slot of a worker: the tool begins again when the time is over. At most a year. */
+  readonly sleep = (seconds: number, name = 'sleep'): Promise<void> =>
+    asked(() => void this.#output('sleep', name, steps.sleep(seconds)));
+
+  /**
+   * Waits until a program sends a signal of this name to the run, without a slot of a worker, and returns its data.
+   *
+   * Rejects with a `SignalTimeoutError` if it does not come in time.
+   */
+  readonly waitForEvent = (name: string, { timeoutS }: EventOptions = {}): Promise<unknown> =>
+    asked(() => steps.dataOf(name, this.#output('event', name, steps.event(name, timeoutS))));
+
+  /**
+   * Asks the user of the run, waits without a slot of a worker, and returns the answer: a text, or the value of an option; with `multiple`, a
+   * list of values.
+   *
+   * Rejects with a `StepFailedError` if there is none in time.
+   */
+  readonly askUser = <O extends AskOptions = Record<never, never>>(
+    question: string,
+    options?: O,
+  ): Promise<AnswerOf<O>> =>
+    asked(() => {
+      const output = this.#output('question', steps.questionName(question), steps.question(question, options ?? {}));
+      return steps.answerOf(output) as AnswerOf<O>;
+    });
+
+  /** Starts an agent as a sub-agent of the run, waits without a slot of a worker, and returns its result. */
+  readonly spawn = (agent: string, task: string, options: SpawnOptions = {}): Promise<AgentResult> =>
+    asked(() => this.#agents(agent, [task], options)[0] as AgentResult);
+
+  /** Starts an agent for each task, at most 100, in parallel. Returns the results in the order of the tasks. */
+  readonly map = (agent: string, tasks: Iterable<string>, options: SpawnOptions = {}): Promise<AgentResult[]> =>
+    asked(() => this.#agents(agent, tasks, options));
+
+  async #result<R>(step: NextStep, run: () => R | Promise<R>, idempotent: boolean): Promise<R> {
+    const { recorded } = step;
+    if (recorded && !(recorded.status === 'begun' && idempotent)) return steps.resultOf(recorded) as R;
+    this.signal.throwIfAborted();
+    return (await this.journal.executing(this.#execute(step, run, idempotent))) as R;
+  }
+
+  async #execute({ number, name }: NextStep, run: () => unknown, idempotent: boolean): Promise<unknown> {
+    if (!idempotent) await this.#link?.record({ number, name, status: 'begun' });
+    let output: unknown;
+    try {
+      output = steps.outputJson(name, await run());
+    } catch (error) {
+      if (isOfAbort(error, this.signal)) throw error;
+      const failure = steps.failureText(error);
+      await this.#link?.record({ number, name, status: 'error', error: failure });
+      throw error instanceof Suspend ? error : new StepFailedError(failure, { cause: error });
+    }
+    await this.#link?.record({ number, name, status: 'completed', output });
+    return output;
+  }
+
+  #agents(agent: string, tasks: Iterable<string>, { timeoutS, outputSchema }: SpawnOptions): AgentResult[] {
+    const named = [...tasks].map((task) => [agent, steps.agent(agent, task, timeoutS, outputSchema)] as const);
+    return this.#outputs('agent', named).map(steps.agentResultOf);
+  }
+
+  #output(kind: StepKind, name: string, wait: object): unknown {
+    return this.#outputs(kind, [[name, wait]])[0];
+  }
+
+  /** Returns the outputs of steps that others execute. Leaves the function if one has no record. */
+  #outputs(kind: StepKind, named: readonly (readonly [name: string, wait: object])[]): unknown[] {
+    const found = named.map(([name, wait]) => ({ ...this.journal.next(name, kind), wait }));
+    const waits = found.filter(({ recorded }) => !recorded).map((step) => steps.waitOf(step, step.wait));
+    if (waits.length > 0) throw this.journal.suspend(waits);
+    return found.flatMap(({ recorded }) => (recorded ? [steps.resultOf(recorded)] : []));
+  }
+}
+
+/** What a user answers: a text, or a list of values. */
+export type AnswerOf<O extends AskOptions> = O extends { readonly multiple: true }
+  ? string[]
+  : 'multiple' extends keyof O
+    ? O extends { readonly multiple?: false | undefined }
+      ? string
+      : string | string[]
+    : string;
+
+/** Returns what a method returns that asks for steps: rejects with what `ask` throws. */
+function asked<T>(ask: () => T | Promise<T>): Promise<T> {
+  let error: unknown;
+  try {
+    return Promise.resolve(ask());
+  } catch (thrown) {
+    error = thrown;
+  }
+  if (!(error instanceof Suspend)) return Promise.reject(error);
+  // Later, so that code which catches it and tries again does not block the event loop.
+  const left = new Promise<never>((_, reject) => setTimeout(() => reject(error)));
+  // The context remembers it: code that does not wait for it does not end the process.
+  left.catch(() => undefined);
+  return left;
 }

@@ -8,6 +8,13 @@
  * - `ToolFailure`          thrown by a tool: an error for the model
  * - `RetryCall`            thrown by a tool: nothing has happened, call it again
  * - `CallCancelledError`   the reason of `call.signal`: the result of the call is not wanted
+ *
+ * In a durable function:
+ *
+ * - `StepFailedError`          the step has failed
+ * - `StepOutcomeUnknownError`  a worker was lost during the step
+ * - `StepChangedError`         its steps differ from those of an earlier execution
+ * - `SignalTimeoutError`       the signal did not come in time
  */
 
 const HINTS: Readonly<Record<number, string>> = {
@@ -100,6 +107,29 @@ export class RetryCall extends RejoinError {
 /** The reason of `call.signal`: the result of the call is not wanted, or another attempt has the call. Clean up and leave. */
 export class CallCancelledError extends RejoinError {
   override readonly name = 'CallCancelledError';
+}
+
+/** In a durable function: the step has failed, in this execution or in an earlier one. The text is the recorded error. */
+export class StepFailedError extends RejoinError {
+  override readonly name = 'StepFailedError';
+}
+
+/**
+ * In a durable function: a worker was lost during the step, which may have taken effect, and is not repeated. Catch it to find out, or mark a
+ * step that may be repeated as `idempotent`.
+ */
+export class StepOutcomeUnknownError extends RejoinError {
+  override readonly name = 'StepOutcomeUnknownError';
+}
+
+/** In a durable function: it asks for other steps than in an earlier execution of the same call. The text names both. */
+export class StepChangedError extends RejoinError {
+  override readonly name = 'StepChangedError';
+}
+
+/** In a durable function: the signal that it waits for did not come in time. */
+export class SignalTimeoutError extends RejoinError {
+  override readonly name = 'SignalTimeoutError';
 }
 
 /** Returns the error for a response that is not a success. */

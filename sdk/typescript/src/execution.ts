@@ -3,22 +3,24 @@
  *
  * Invariants:
  * - A function begins only while the lease of its call surely lasts.
+ * - A function begins with all the steps that earlier executions have recorded.
  * - A result is sent until the API has confirmed or refused it. What is sent twice, or too late, the API recognizes by the attempt.
  */
 import { CallContext } from './callContext.js';
 import type { Changes } from './changes.js';
 import { now } from './clock.js';
 import { type Connection, isFinal } from './connection.js';
-import { APIError, CallCancelledError } from './errors.js';
+import { APIError, CallCancelledError, ResponseError } from './errors.js';
 import { type AnyTool, callTool } from './handler.js';
 import type { HeldCall, HeldCalls, Stop } from './heldCalls.js';
-import { type Completed, type Failed, failed, type Outcome, text } from './outcomes.js';
+import { type Completed, type Failed, failed, type Outcome, type Suspended, text } from './outcomes.js';
 import * as requests from './requests.js';
+import { Journal, type RecordedStep } from './steps.js';
 
 /** How long a result waits for a message about progress that was sent before it. */
 const PROGRESS_LIMIT_MS = 2000;
-/** Statuses by which the API refuses an output. */
-const REFUSED_OUTPUT = [400, 413, 415, 422];
+/** Statuses by which the API refuses an output, or what a function waits for. */
+const REFUSED = [400, 409, 413, 415, 422];
 
 /** Executes calls. */
 export class Execution {
@@ -79,6 +81,13 @@ export class Execution {
     if (tool?.version !== call.version)
       return failed(`This worker does not have version ${call.version} of the tool ${call.tool}.`, true);
     if (this.draining) return failed('The worker was stopping when it got the call.', true);
+    let recorded: RecordedStep[];
+    try {
+      recorded = await this.#recordedSteps(held);
+    } catch (error) {
+      if (this.#ended || error instanceof CallCancelledError) return { kind: 'interrupted' };
+      return failed(`The steps of this call could not be read: ${(error as Error).message}`, true);
+    }
     if (now() >= held.leaseUntilMs) {
       // The process was paused, or the response took long. A heartbeat finds out whether the call is still here.
       this.beat();
@@ -91,10 +100,12 @@ export class Execution {
         runId: call.runId ?? null,
         conversationId: call.conversationId ?? null,
         signal: held.signal,
+        journal: new Journal(recorded),
       },
       {
         progress: (message) => this.#report(held, message),
-        store: (checkpoint) => this.#store(held, checkpoint),
+        store: (checkpoint) => this.#store(held, requests.checkpoint(this.#attempt(held), checkpoint)),
+        record: (step) => this.#store(held, requests.step(this.#attempt(held), step)),
       },
     );
     this.#running.add(held);
@@ -116,22 +127,45 @@ export class Execution {
   }
 
   /** Sends a result. If the API refuses it, returns what to send instead. */
-  async #recordOne(held: HeldCall, result: Completed | Failed): Promise<Failed | undefined> {
+  async #recordOne(held: HeldCall, result: Completed | Failed | Suspended): Promise<Failed | undefined> {
     const { logger } = this.connection;
     try {
       await this.#sendSurely(held, requests.result(this.#attempt(held), result));
     } catch (error) {
       if (this.#ended) return undefined;
-      if (error instanceof CallCancelledError) {
-        logger.warn(`a result is not sent again: ${error.message}`);
-      } else if (result.kind === 'completed' && error instanceof APIError && REFUSED_OUTPUT.includes(error.status)) {
-        logger.error(`${held}: the API refuses its output: ${error.message}`);
-        return failed(`The tool has completed, but its output was refused: ${error.detail}`);
-      } else {
-        logger.error(`${held}: its result can't be recorded: ${String(error)}`);
-      }
+      if (error instanceof CallCancelledError) logger.warn(`a result is not sent again: ${error.message}`);
+      else return this.#afterRefusal(held, result, error);
     }
     return undefined;
+  }
+
+  /** Returns what to send instead of a result that the API has not recorded. Undefined: nothing. */
+  #afterRefusal(held: HeldCall, result: Completed | Failed | Suspended, error: unknown): Failed | undefined {
+    const { logger } = this.connection;
+    if (result.kind !== 'failed' && error instanceof APIError && REFUSED.includes(error.status)) {
+      if (result.kind === 'completed') {
+        logger.error(`${held}: the API refuses its output: ${error.message}`);
+        return failed(`The tool has completed, but its output was refused: ${error.detail}`);
+      }
+      logger.error(`${held}: the API refuses what it waits for: ${error.message}`);
+      const names = new Set(result.steps.map(({ name }) => name));
+      return failed(`The tool can't wait for ${[...names].join(', ')}: ${error.detail}`);
+    }
+    logger.error(`${held}: its result can't be recorded: ${String(error)}`);
+    return undefined;
+  }
+
+  /** Returns the steps that earlier executions of a call have recorded. */
+  async #recordedSteps(held: HeldCall): Promise<RecordedStep[]> {
+    const found: RecordedStep[] = [];
+    while (found.length < held.call.steps) {
+      const page = await this.#sendSurely(held, requests.steps(this.#attempt(held), found.at(-1)?.number ?? 0));
+      // A function that lacks some would repeat them.
+      if (page.items.length === 0)
+        throw new ResponseError(`the call has ${held.call.steps} steps, and only ${found.length} are listed`);
+      found.push(...page.items);
+    }
+    return found;
   }
 
   #attempt({ workerId, call }: HeldCall): requests.Attempt {
@@ -139,20 +173,19 @@ export class Execution {
   }
 
   /**
-   * Sends a request about a call until it is confirmed. Rejects with a `CallCancelledError` if nothing is to be sent, and with the error if
-   * the API refuses the request, or is away for too long.
+   * Sends a request about a call until it is confirmed, and returns the response. Rejects with a `CallCancelledError` if nothing is to be
+   * sent, and with the error if the API refuses the request, or is away for too long.
    */
-  async #sendSurely(held: HeldCall, request: requests.Request<unknown>): Promise<void> {
+  async #sendSurely<T>(held: HeldCall, request: requests.Request<T>): Promise<T> {
     const limitMs = now() + this.connection.limits.retryMs;
     const pauses = this.connection.pauses();
     for (;;) {
       if (held.isVoid) throw held.signal.reason;
       this.connection.ended.throwIfAborted();
       try {
-        await this.connection.run(request, this.connection.leaseMs);
-        return;
+        return await this.connection.run(request, this.connection.leaseMs);
       } catch (error) {
-        if (error instanceof APIError && error.status === 409) {
+        if (isStale(error)) {
           this.stop(held, 'lost');
           throw new CallCancelledError(`${held} was lost: ${error.message}`, { cause: error });
         }
@@ -179,7 +212,7 @@ export class Execution {
       try {
         await this.connection.run(requests.progress(this.#attempt(held), message), this.connection.leaseMs);
       } catch (error) {
-        if (error instanceof APIError && error.status === 409) this.stop(held, 'lost');
+        if (isStale(error)) this.stop(held, 'lost');
         else if (!this.#ended) this.connection.logger.info(`${held}: a message was not sent: ${String(error)}`);
       }
     }
@@ -187,9 +220,14 @@ export class Execution {
     this.changes.notify();
   }
 
-  /** Stores a checkpoint. */
-  async #store(held: HeldCall, value: unknown): Promise<void> {
+  /** Stores a checkpoint or a step. */
+  async #store(held: HeldCall, request: requests.Request<unknown>): Promise<void> {
     if (!this.#running.has(held)) throw new CallCancelledError(`${held} has ended`);
-    await this.#sendSurely(held, requests.checkpoint(this.#attempt(held), value));
+    await this.#sendSurely(held, request);
   }
+}
+
+/** Whether the attempt no longer has its call. */
+function isStale(error: unknown): error is APIError {
+  return error instanceof APIError && error.code === 'stale_attempt';
 }

@@ -6,7 +6,7 @@
  * Invariant: of a call that was cancelled or lost, nothing more is sent.
  */
 import { CallCancelledError } from './errors.js';
-import { type Completed, type Failed, failed, type Outcome } from './outcomes.js';
+import { type Completed, type Failed, failed, type Outcome, type Suspended } from './outcomes.js';
 import type { ClaimedCall, HeartbeatAnswer } from './requests.js';
 
 /** Why a function is stopped. */
@@ -63,7 +63,7 @@ export class HeldCall {
   }
 
   /** Returns what to record of this outcome. Undefined: nothing. */
-  toRecord(outcome: Outcome): Completed | Failed | undefined {
+  toRecord(outcome: Outcome): Completed | Failed | Suspended | undefined {
     if (this.isVoid) return undefined;
     if (outcome.kind !== 'interrupted') return outcome;
     if (this.#stop !== 'timed out') return undefined;

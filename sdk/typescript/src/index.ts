@@ -6,6 +6,7 @@
  * - `schemas`      schemas of zod and JSON Schemas: what is announced, and how values are read
  * - `tool`         `tool`
  * - `callContext`  what a function can know and do about its call
+ * - `steps`        steps of durable functions, recorded once
  * - `outcomes`     how a call has ended: results and errors become JSON
  * - `requests`     the requests of the protocol, and what they return
  * - `heldCalls`    the calls that this worker has, their leases, and why they are stopped
@@ -22,7 +23,14 @@
  * - `session`      heartbeats, claims, and an orderly end
  * - `worker`       `Worker`
  */
-export { CallContext, type CallFields } from './callContext.js';
+export {
+  type AnswerOf,
+  CallContext,
+  type CallFields,
+  type EventOptions,
+  type SpawnOptions,
+  type StepOptions,
+} from './callContext.js';
 export {
   APIError,
   CallCancelledError,
@@ -30,6 +38,10 @@ export {
   RejoinError,
   ResponseError,
   RetryCall,
+  SignalTimeoutError,
+  StepChangedError,
+  StepFailedError,
+  StepOutcomeUnknownError,
   ToolFailure,
   UnreachableError,
 } from './errors.js';
@@ -38,6 +50,7 @@ export type { Limits } from './limits.js';
 export type { Logger } from './logger.js';
 export type { JsonSchema, Schema } from './schemas.js';
 export type { ApiKey } from './settings.js';
+export { type AgentResult, type AskOptions, Journal, type QuestionOption, type RecordedStep } from './steps.js';
 export {
   type ArgumentsOf,
   type ResultOf,

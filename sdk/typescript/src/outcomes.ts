@@ -1,5 +1,5 @@
 /** How a function has ended, as what the API records: results and errors become JSON. Pure. */
-import { RetryCall, ToolFailure } from './errors.js';
+import { CallCancelledError, RetryCall, ToolFailure } from './errors.js';
 
 export const OUTPUT_MAX_BYTES = 1_000_000;
 export const CHECKPOINT_MAX_BYTES = 256 * 1024;
@@ -27,7 +27,21 @@ export interface Interrupted {
   readonly kind: 'interrupted';
 }
 
-export type Outcome = Completed | Failed | Interrupted;
+/** The function waits for these steps, and begins again when they have ended. */
+export interface Suspended {
+  readonly kind: 'suspended';
+  readonly steps: readonly Wait[];
+}
+
+/** A step that others execute. */
+export interface Wait {
+  readonly number: number;
+  readonly name: string;
+  /** Its kind, and what it asks for, as the API expects it. */
+  readonly wait: unknown;
+}
+
+export type Outcome = Completed | Failed | Interrupted | Suspended;
 
 export function failed(error: string, retry = false): Failed {
   return { kind: 'failed', error: text(error), retry };
@@ -58,15 +72,26 @@ export function ofError(error: unknown): Failed {
 export function checkpointJson(checkpoint: unknown): unknown {
   if (checkpoint === null || checkpoint === undefined)
     throw new TypeError('a checkpoint is any JSON but null, which means that there is none');
+  return limitedJson('the checkpoint', checkpoint, CHECKPOINT_MAX_BYTES);
+}
+
+/** Returns a value as JSON. Throws a `TypeError` or a `RangeError` if it is not JSON or too large. */
+export function limitedJson(what: string, value: unknown, maxBytes: number): unknown {
   let json: Json;
   try {
-    json = toJson(checkpoint);
+    json = toJson(value);
   } catch (error) {
-    throw new TypeError(`the checkpoint is not JSON: ${messageOf(error)}`, { cause: error });
+    throw new TypeError(`${what} is not JSON: ${messageOf(error)}`, { cause: error });
   }
-  if (json.bytes > CHECKPOINT_MAX_BYTES)
-    throw new RangeError(`the checkpoint has ${json.bytes} bytes, and the limit is ${CHECKPOINT_MAX_BYTES}`);
+  if (json.bytes > maxBytes) throw new RangeError(`${what} has ${json.bytes} bytes, and the limit is ${maxBytes}`);
   return json.value;
+}
+
+/** Whether code of a tool has thrown this because its signal was aborted. Some libraries throw errors of their own then. */
+export function isOfAbort(error: unknown, signal: AbortSignal): boolean {
+  if (!signal.aborted) return false;
+  if (error === signal.reason || error instanceof CallCancelledError) return true;
+  return error instanceof Error && (error.name === 'AbortError' || error.cause === signal.reason);
 }
 
 /** Returns a text that the API can store: valid Unicode without NUL, of limited length. */

@@ -1,11 +1,12 @@
 /** The requests of the worker protocol (docs/reference/worker-protocol.md), and what they return. Nothing here does I/O. */
 import { z } from 'zod';
-import type { Completed, Failed } from './outcomes.js';
+import type { Completed, Failed, Suspended } from './outcomes.js';
+import type { EndedStep, RecordedStep } from './steps.js';
 import type { ToolDefinition } from './tool.js';
 
 /** One request, and how its response is read. */
 export interface Request<T> {
-  readonly method: 'POST' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
   readonly body?: unknown;
   readonly response: z.ZodType<T>;
@@ -28,7 +29,17 @@ const claimedCall = z.object({
   runId: z.string().nullish(),
   conversationId: z.string().nullish(),
   checkpoint: z.unknown(),
+  steps: z.number().default(0),
 });
+const recordedStep: z.ZodType<RecordedStep> = z.object({
+  number: z.number(),
+  name: z.string(),
+  kind: z.string(),
+  status: z.string(),
+  output: z.unknown(),
+  error: z.string().nullish(),
+});
+const stepPage = z.object({ items: z.array(recordedStep) });
 const claimed = z.object({ calls: z.array(claimedCall) });
 const ids = z.array(z.string()).default([]);
 const heartbeatAnswer = z.object({ cancelled: ids, lost: ids });
@@ -81,7 +92,8 @@ export interface Attempt {
 }
 
 /** Records how an attempt has ended. */
-export function result(attempt: Attempt, outcome: Completed | Failed): Request<unknown> {
+export function result(attempt: Attempt, outcome: Completed | Failed | Suspended): Request<unknown> {
+  if (outcome.kind === 'suspended') return about(attempt, 'suspension', { steps: outcome.steps });
   if (outcome.kind === 'completed') return about(attempt, 'completion', { output: outcome.output });
   return about(attempt, 'failure', { error: outcome.error, retry: outcome.retry });
 }
@@ -94,6 +106,16 @@ export function progress(attempt: Attempt, message: string): Request<unknown> {
 /** Stores a checkpoint for the next attempt. */
 export function checkpoint(attempt: Attempt, value: unknown): Request<unknown> {
   return about(attempt, 'progress', { checkpoint: value });
+}
+
+/** Records a step. */
+export function step(attempt: Attempt, ended: EndedStep): Request<unknown> {
+  return about(attempt, 'steps', ended);
+}
+
+/** Lists recorded steps after this number. */
+export function steps({ queue, id }: Attempt, after: number): Request<z.output<typeof stepPage>> {
+  return { method: 'GET', path: `${path(queue, 'calls', id, 'steps')}?after=${after}`, response: stepPage };
 }
 
 /** Ends a registration. */

@@ -28,6 +28,11 @@ export interface ToolOptions<S extends Schema, O extends Schema | undefined, R e
   readOnly?: boolean;
   /** A repeated call has no further effect, so it may be repeated after a lost worker. */
   idempotent?: boolean;
+  /**
+   * All its effects are in steps of the call (`step`, `sleep`, `askUser`, `spawn`, …), so it begins again after a lost worker, and gets their
+   * recorded results. It must ask for the same steps each time.
+   */
+  durable?: boolean;
   /** A user confirms each call. */
   confirm?: boolean;
   /** Maximum duration of one attempt, in whole seconds; default 60, at most 86,400. */
@@ -57,6 +62,7 @@ export class Tool<I = never, R = unknown> {
   readonly output: Shape | undefined;
   readonly readOnly: boolean;
   readonly idempotent: boolean;
+  readonly durable: boolean;
   readonly confirm: boolean;
   readonly timeoutS: number;
   readonly whenAbsent: WhenAbsent;
@@ -87,6 +93,7 @@ export class Tool<I = never, R = unknown> {
     this.output = options.output && shapeOf(options.output, 'output', `tool ${name}: the output`);
     this.readOnly = options.readOnly ?? false;
     this.idempotent = options.idempotent ?? false;
+    this.durable = options.durable ?? false;
     this.confirm = options.confirm ?? false;
     this.timeoutS = timeoutS;
     this.whenAbsent = whenAbsent;
@@ -100,7 +107,8 @@ export class Tool<I = never, R = unknown> {
 
   /** Returns the tool as a registration has it. */
   definition(): ToolDefinition {
-    const { name, version, description, readOnly, idempotent, confirm, timeoutS, whenAbsent } = this;
+    const { name, version, description, readOnly, confirm, timeoutS, whenAbsent } = this;
+    const idempotent = this.idempotent || this.durable;
     const schemas = { inputSchema: this.input.jsonSchema, outputSchema: this.output?.jsonSchema ?? null };
     return { name, version, description, ...schemas, readOnly, idempotent, confirm, timeoutS, whenAbsent };
   }

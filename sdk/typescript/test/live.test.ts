@@ -1,25 +1,12 @@
 /** Tools in TypeScript on a real server: agents call them, and get the honest outcome if their process dies. */
-import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { LiveServer, skipped, until } from './liveServer.js';
 import { ScriptedModel } from './scriptedModel.js';
-import { type Program, program } from './serving.js';
-
-const HERE = fileURLToPath(new URL('..', import.meta.url));
+import { example, type Program, program } from './serving.js';
 
 if (skipped) console.warn(`SKIPPED: ${skipped}`);
 
@@ -44,6 +31,8 @@ describe.skipIf(skipped)('on a real server', () => {
   afterEach(() => rmSync(folder, { recursive: true }));
 
   const has = (name: string) => until(() => existsSync(join(folder, name)));
+
+  const effects = () => readFileSync(join(folder, 'effects'), 'utf8').trim().split('\n');
 
   /** An agent calls a tool, and then answers `Done.` */
   async function asked(tool: string, given: Record<string, unknown>): Promise<string> {
@@ -104,6 +93,35 @@ describe.skipIf(skipped)('on a real server', () => {
     });
   });
 
+  test('a durable function is continued by another process, and each effect happens once', async () => {
+    interface Question {
+      readonly id: string;
+      readonly runId: string;
+      readonly question: string;
+    }
+    await serving(async (first) => {
+      const run = await asked('order', { folder });
+      await has('begun-1');
+      first.process.kill('SIGKILL');
+      await serving(async (second) => {
+        let question: Question | undefined;
+        await until(async () => {
+          const path = '/api/questions?status=pending';
+          const { items } = await server.request<{ items: Question[] }>('GET', path);
+          question = items.find(({ runId }) => runId === run);
+          return question !== undefined;
+        });
+        expect(question!.question).toBe(`Pay for ${folder}?`);
+        expect(effects()).toEqual(['reserved']);
+        await server.request('POST', `/api/questions/${question!.id}/answer`, { answer: 'yes' });
+        const result = await learned(run);
+        for (const part of [`reserved by process ${first.process.pid}`, 'yes', `paid by process ${second.process.pid}`])
+          expect(result).toContain(part);
+      });
+    });
+    expect(effects()).toEqual(['reserved', 'paid']);
+  });
+
   test('a worker that stops ends its calls', async () => {
     await serving(async ({ process, ended }) => {
       const run = await asked('hold', { folder });
@@ -126,23 +144,13 @@ describe.skipIf(skipped)('on a real server', () => {
   });
 
   test('the example of the README works as it is printed, with the server and the key of rejoin dev', async () => {
-    const [, example] = /```ts\n(.*?)```/s.exec(readFileSync(join(HERE, 'README.md'), 'utf8'))!;
-    writeFileSync(join(folder, 'refund.mjs'), example!);
-    mkdirSync(join(folder, 'node_modules', '@rejoin'), { recursive: true });
-    symlinkSync(HERE, join(folder, 'node_modules', '@rejoin', 'sdk'));
-    symlinkSync(join(HERE, 'node_modules', 'zod'), join(folder, 'node_modules', 'zod'));
-    const env = { ...process.env, REJOIN_DATA_DIR: server.dataDir, REJOIN_URL: '', REJOIN_API_KEY: '' };
-    const child = spawn(process.execPath, ['refund.mjs'], { cwd: folder, env, stdio: ['ignore', 'ignore', 'inherit'] });
-    const ended = new Promise((resolve) => child.once('exit', resolve));
-    try {
+    const env = { REJOIN_DATA_DIR: server.dataDir, REJOIN_URL: '', REJOIN_API_KEY: '' };
+    await example(0, folder, env, async () => {
       await server.has('refund@1');
       const result = await learned(await asked('refund', { order: 'A-7', amount: 2.5 }));
       expect(result).toContain('2.5');
       marker = randomUUID();
       expect(await learned(await asked('refund', { order: '7', amount: 2.5 }))).toContain('Orders begin with A-');
-    } finally {
-      child.kill('SIGTERM');
-      expect(await ended).toBe(0);
-    }
+    });
   });
 });

@@ -23,7 +23,21 @@ export interface Registered {
   drainingSince: number;
 }
 
-export type Status = 'waiting' | 'running' | 'completed' | 'error' | 'outcome_unknown' | 'cancelled';
+export type Status = 'waiting' | 'running' | 'suspended' | 'completed' | 'error' | 'outcome_unknown' | 'cancelled';
+
+/** A step of a call. */
+export interface Step {
+  readonly number: number;
+  readonly name: string;
+  readonly kind: 'function' | 'sleep' | 'event' | 'question' | 'agent';
+  status: 'begun' | 'completed' | 'error';
+  output: unknown;
+  error: string | null;
+  /** The attempt that has recorded it. */
+  attempt: number;
+  /** What is waited for. */
+  readonly wait?: Body;
+}
 
 /** A call of an agent. */
 export interface Offered {
@@ -32,6 +46,9 @@ export interface Offered {
   readonly version: string;
   readonly input: Body;
   readonly timeoutS: number;
+  /** Null: an MCP client has called. */
+  readonly runId: string | null;
+  readonly steps: Map<number, Step>;
   status: Status;
   attempt: number;
   workerId: string;
@@ -46,15 +63,26 @@ export interface Offered {
   recorded: string | undefined;
   /** The attempts that the response to a heartbeat has named as cancelled or lost. */
   void: Set<number>;
+  /** The attempts that have handed the call back to wait, and their requests. */
+  handedBack: Map<number, string>;
+  /** The numbers of the steps that this attempt has not read. */
+  unread: Set<number>;
+  /** Signals that no function has waited for. */
+  signals: { readonly name: string; readonly data: unknown }[];
 }
 
 type Check = (value: unknown) => boolean;
 
 const isText: Check = (value) => typeof value === 'string';
 const isWhole: Check = (value) => Number.isInteger(value);
+const isNumber: Check = (value) => Number.isFinite(value);
 const isFlag: Check = (value) => typeof value === 'boolean';
 const isObject: Check = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 const isAny: Check = (value) => value !== undefined;
+const isOneOf =
+  (...values: string[]): Check =>
+  (value) =>
+    values.includes(value as string);
 
 /** The fields of each request. Those with a name that ends in `?` may be absent. */
 export const FIELDS = {
@@ -82,6 +110,28 @@ export const FIELDS = {
     'message?': isText,
     'checkpoint?': (value) => isAny(value) && value !== null,
   },
+  steps: {
+    workerId: isText,
+    attempt: isWhole,
+    number: isWhole,
+    name: isText,
+    status: isOneOf('begun', 'completed', 'error'),
+    'output?': isAny,
+    'error?': isText,
+  },
+  suspension: { workerId: isText, attempt: isWhole, steps: Array.isArray },
+  wait: { number: isWhole, name: isText, wait: isObject },
+  sleep: { kind: isText, seconds: isNumber },
+  event: { kind: isText, event: isText, 'timeoutS?': isNumber },
+  question: {
+    kind: isText,
+    question: isText,
+    'options?': Array.isArray,
+    'interactionType?': isOneOf('buttons', 'select', 'multi_select', 'text'),
+    'placeholder?': isText,
+    'maxLength?': isWhole,
+  },
+  agent: { kind: isText, agent: isText, task: isText, 'timeoutS?': isWhole, 'outputSchema?': isObject },
 } satisfies Record<string, Record<string, Check>>;
 
 /** Returns the names of the fields that are missing, unknown or of another type. */

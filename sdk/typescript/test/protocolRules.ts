@@ -6,6 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ToolDefinition } from '../src/index.js';
 import { type Body, type FIELDS, faultsOf, type Offered, Problem, type Registered } from './protocolRecords.js';
+import * as steps from './protocolSteps.js';
 
 export const KEY = 'rejoin_worker_key';
 const ATTEMPTS_MAX = 5;
@@ -36,15 +37,18 @@ export class ProtocolRules {
     authorization: string | undefined,
   ): Promise<[number, unknown]> {
     const match =
-      /^\/api\/workers\/([A-Za-z0-9_.-]{1,64})\/(registrations|claims|heartbeats|calls)((?:\/[^/]+)*)$/.exec(path);
+      /^\/api\/workers\/([A-Za-z0-9_.-]{1,64})\/(registrations|claims|heartbeats|calls)((?:\/[^/?]+)*)(\?.*)?$/.exec(
+        path,
+      );
     if (!match) throw this.#violation(404, 'not_found', `${method} ${path}`);
-    const [, queue = '', kind, tail = ''] = match;
+    const [, queue = '', kind, tail = '', query] = match;
     const rest = tail.split('/').slice(1);
     if (authorization !== `Bearer ${KEY}`) throw new Problem(401, 'unauthenticated');
     if (!this.allowed) throw new Problem(403, 'forbidden');
     this.sweep();
     if (method === 'DELETE' && kind === 'registrations' && rest.length === 1) return [204, this.#leave(rest[0]!)];
-    if (method !== 'POST' || rest.length !== (kind === 'calls' ? 2 : 0))
+    if (method === 'GET' && kind === 'calls' && rest.length === 2) return [200, this.#steps(rest[0]!, rest[1]!, query)];
+    if (method !== 'POST' || query !== undefined || rest.length !== (kind === 'calls' ? 2 : 0))
       throw this.#violation(404, 'not_found', `${method} ${path}`);
     if (kind === 'registrations') return [201, this.#register(queue, body)];
     if (kind === 'claims') return [200, await this.#claim(queue, body)];
@@ -132,9 +136,11 @@ export class ProtocolRules {
     call.workerId = worker.id;
     call.leaseUntil = nowMs() + this.leaseS * 1000;
     call.repeatable = tool.readOnly || tool.idempotent;
-    const { id, attempt, version, input, timeoutS, checkpoint } = call;
-    const more = { runId: 'run', conversationId: null, callId: 'call_1', createdAt: '2026-11-26T12:00:00Z' };
-    return { id, attempt, tool: call.tool, version, input, idempotencyKey: `key-${id}`, timeoutS, checkpoint, ...more };
+    steps.handOut(call);
+    const { id, attempt, version, input, timeoutS, checkpoint, runId } = call;
+    const more = { runId, conversationId: null, callId: 'call_1', createdAt: '2026-11-26T12:00:00Z' };
+    const about = { idempotencyKey: `key-${id}`, timeoutS, checkpoint, steps: call.steps.size, ...more };
+    return { id, attempt, tool: call.tool, version, input, ...about };
   }
 
   #heartbeat(queue: string, body: Body): unknown {
@@ -156,19 +162,45 @@ export class ProtocolRules {
     return answer;
   }
 
-  /** A completion, failure or progress. */
+  /** A page of recorded steps. */
+  #steps(id: string, kind: string, query: string | undefined): unknown {
+    const call = this.calls.get(id);
+    const after = /^\?after=(\d+)$/.exec(query ?? '')?.[1];
+    if (!call || kind !== 'steps' || after === undefined)
+      throw this.#violation(404, 'call_not_found', `${kind}${query} of ${id}`);
+    return { items: steps.list(call, Number(after)) };
+  }
+
+  /** A completion, failure, progress, step or suspension. */
   #about(id: string, kind: string, body: Body): string {
     const call = this.calls.get(id);
-    if (!call || (kind !== 'completion' && kind !== 'failure' && kind !== 'progress'))
-      throw this.#violation(404, 'call_not_found', `${kind} of ${id}`);
+    if (!call || !isAbout(kind)) throw this.#violation(404, 'call_not_found', `${kind} of ${id}`);
     this.#fields(kind, body);
     const recorded = JSON.stringify([kind, body]);
-    if (call.recorded === recorded) return call.status;
     const attempt = body.attempt as number;
+    if (call.recorded === recorded && call.attempt === attempt)
+      return kind === 'suspension' ? steps.suspended(body) : call.status;
     if (call.status !== 'running' || call.workerId !== body.workerId || call.attempt !== attempt) {
       if (call.void.has(attempt) && !call.recorded)
         this.violations.push(`${kind} of an attempt that was cancelled or lost`);
+      if ((call.handedBack.get(attempt) ?? recorded) !== recorded)
+        this.violations.push(`${kind} of an attempt that has handed its call back`);
       throw new Problem(409, 'stale_attempt');
+    }
+    if (kind !== 'failure' && kind !== 'progress' && call.unread.size > 0)
+      this.violations.push(`${kind} of an attempt that has not read the steps ${[...call.unread]}`);
+    if (kind === 'steps') return steps.record(call, body, (...about) => this.#violation(...about));
+    if (kind === 'suspension') {
+      for (const wait of body.steps as Body[]) {
+        this.#fields('wait', wait);
+        const { kind: waitKind } = wait.wait as { kind: string };
+        if (!steps.isWaitKind(waitKind)) throw this.#violation(400, 'bad_request', `a wait of the kind ${waitKind}`);
+        this.#fields(waitKind, wait.wait as Body);
+      }
+      steps.suspend(call, body);
+      call.recorded = recorded;
+      call.handedBack.set(attempt, recorded);
+      return call.status;
     }
     if (kind === 'progress') {
       if (body.message !== undefined) call.messages.push(body.message as string);
@@ -179,7 +211,7 @@ export class ProtocolRules {
     if (kind === 'completion') {
       call.status = 'completed';
       call.output = body.output;
-    } else if (body.retry && call.attempt < ATTEMPTS_MAX) {
+    } else if (body.retry && lossesOf(call) < ATTEMPTS_MAX) {
       call.status = 'waiting';
       call.notBefore = nowMs() + RETRY_MS;
     } else {
@@ -196,9 +228,21 @@ export class ProtocolRules {
 
   #lose(call: Offered): void {
     if (call.status !== 'running') return;
-    const again = (call.repeatable || call.checkpoint !== null) && call.attempt < ATTEMPTS_MAX;
+    const isKept = call.repeatable || call.checkpoint !== null || call.steps.size > 0;
+    const again = isKept && lossesOf(call) < ATTEMPTS_MAX;
     call.status = again ? 'waiting' : 'outcome_unknown';
   }
+}
+
+const ABOUT = ['completion', 'failure', 'progress', 'steps', 'suspension'] as const;
+
+function isAbout(kind: string): kind is (typeof ABOUT)[number] {
+  return (ABOUT as readonly string[]).includes(kind);
+}
+
+/** The attempts of a call, without those that have handed it back to wait. */
+function lossesOf(call: Offered): number {
+  return call.attempt - call.handedBack.size;
 }
 
 function isFor(worker: Registered, call: Offered): boolean {

@@ -4,8 +4,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { type Body, type Offered, Problem, type Status } from './protocolRecords.js';
+import { type Body, type Offered, Problem, type Status, type Step } from './protocolRecords.js';
 import { nowMs, ProtocolRules } from './protocolRules.js';
+import * as steps from './protocolSteps.js';
 
 const WAIT_LIMIT_MS = 60_000;
 
@@ -34,7 +35,7 @@ export class ProtocolServer extends ProtocolRules {
   }
 
   /** An agent calls a tool. */
-  offer(tool: string, input: Body = {}, timeoutS = 60, version = '1'): Offered {
+  offer(tool: string, input: Body = {}, timeoutS = 60, version = '1', runId: string | null = 'run'): Offered {
     const call: Offered = {
       ...{
         id: randomUUID(),
@@ -48,10 +49,33 @@ export class ProtocolServer extends ProtocolRules {
         leaseUntil: Infinity,
       },
       ...{ notBefore: 0, repeatable: false, checkpoint: null, output: undefined, error: undefined, messages: [] },
-      ...{ recorded: undefined, void: new Set<number>() },
+      ...{ recorded: undefined, void: new Set<number>(), handedBack: new Map<number, string>() },
+      ...{ runId, steps: new Map<number, Step>(), unread: new Set<number>(), signals: [] },
     };
     this.calls.set(call.id, call);
     return call;
+  }
+
+  /** An agent calls a tool, and an earlier attempt has recorded these steps. */
+  offerAgain(tool: string, recorded: Partial<Step>[], input: Body = {}): Offered {
+    const call = this.offer(tool, input);
+    call.attempt = 1;
+    for (const [index, step] of recorded.entries()) {
+      const number = index + 1;
+      const usual = { number, name: `step ${number}`, kind: 'function', status: 'completed', output: number } as const;
+      call.steps.set(number, { ...usual, error: null, attempt: 1, ...step });
+    }
+    return call;
+  }
+
+  /** A program sends a signal to the run of a call. Returns whether it was delivered. */
+  signal(call: Offered, name: string, data: unknown): boolean {
+    return steps.signal(call, name, data);
+  }
+
+  /** What a call waits for has ended: a user has answered, or an agent has ended. */
+  answer(call: Offered, number: number, end: { readonly output: unknown } | { readonly error: string }): void {
+    steps.end(call, number, end);
   }
 
   /** The run of a call is cancelled. */
@@ -114,7 +138,7 @@ export class ProtocolServer extends ProtocolRules {
 
   /** Waits for the end of a call. */
   async ended(call: Offered): Promise<Offered> {
-    const open: Status[] = ['waiting', 'running'];
+    const open: Status[] = ['waiting', 'running', 'suspended'];
     await this.until(() => !open.includes(call.status));
     return call;
   }
@@ -124,8 +148,12 @@ export class ProtocolServer extends ProtocolRules {
     for await (const chunk of request.setEncoding('utf8')) raw += chunk;
     const body = (raw ? JSON.parse(raw) : undefined) as Body;
     const { method = '', url = '' } = request;
-    const kind = url.split('/').at(method === 'DELETE' ? -2 : -1)!;
-    this.requests.push([method === 'POST' ? kind : `${method} ${kind}`, body]);
+    const last = url
+      .split('?')[0]!
+      .split('/')
+      .at(method === 'DELETE' ? -2 : -1)!;
+    const kind = method === 'POST' ? last : `${method} ${last}`;
+    this.requests.push([kind, body]);
     const fault = this.faults[kind]?.shift();
     let [status, answer]: [number, unknown] = [fault ?? 0, { status: fault, code: 'fault', title: 'fault' }];
     if (!fault) {

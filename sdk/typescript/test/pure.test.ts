@@ -51,7 +51,17 @@ describe('outcomes', () => {
 
 describe('calls that are held', () => {
   const call = (id: string, attempt = 1): ClaimedCall => ({
-    ...{ id, attempt, tool: 'refund', version: '1', input: {}, idempotencyKey: id, timeoutS: 60, checkpoint: null },
+    ...{
+      id,
+      attempt,
+      tool: 'refund',
+      version: '1',
+      input: {},
+      idempotencyKey: id,
+      timeoutS: 60,
+      checkpoint: null,
+      steps: 0,
+    },
   });
   const done = { kind: 'completed', output: 1 } as const;
 
@@ -92,6 +102,17 @@ describe('calls that are held', () => {
     expect(recorded('timed out')).toEqual([done, late]);
     expect(recorded('timed out', 'leaving')).toEqual([done, late]);
     expect(recorded('leaving')).toEqual([done, undefined]);
+  });
+
+  test('a function that waits hands its call back also if it should stop', () => {
+    const waits = { kind: 'suspended', steps: [{ number: 1, name: 'sleep', wait: {} }] } as const;
+    const recorded = (why: 'cancelled' | 'timed out' | 'leaving' | 'lost') => {
+      const held = new HeldCalls(1).add(call('a'), 'w', 10)!;
+      held.askToStop(why);
+      return held.toRecord(waits);
+    };
+    expect([recorded('timed out'), recorded('leaving')]).toEqual([waits, waits]);
+    expect([recorded('cancelled'), recorded('lost')]).toEqual([undefined, undefined]);
   });
 });
 

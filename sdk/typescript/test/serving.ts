@@ -1,11 +1,15 @@
 /** Workers for tests: in this process, and as a program. */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { expect } from 'vitest';
 import { type AnyTool, type Logger, Worker, type WorkerOptions } from '../src/index.js';
 import { KEY } from './protocolRules.js';
 import type { ProtocolServer } from './protocolServer.js';
 
-const PROGRAM = fileURLToPath(new URL('./workerProgram.js', import.meta.url));
+const HERE = fileURLToPath(new URL('..', import.meta.url));
+const PROGRAM = join(HERE, 'test', 'workerProgram.js');
 
 /** A logger that keeps what is written. */
 export class Log implements Logger {
@@ -76,5 +80,31 @@ export async function program<T>(
   } finally {
     child.kill('SIGKILL');
     await ended;
+  }
+}
+
+/** Runs the block while an example of the README, as it is printed, runs in a folder. Fails if it does not end in order. */
+export async function example<T>(
+  index: number,
+  folder: string,
+  env: NodeJS.ProcessEnv,
+  block: () => Promise<T>,
+): Promise<T> {
+  const examples = [...readFileSync(join(HERE, 'README.md'), 'utf8').matchAll(/```ts\n(.*?)```/gs)];
+  writeFileSync(join(folder, 'example.mjs'), examples[index]![1]!);
+  mkdirSync(join(folder, 'node_modules', '@rejoin'), { recursive: true });
+  symlinkSync(HERE, join(folder, 'node_modules', '@rejoin', 'sdk'));
+  symlinkSync(join(HERE, 'node_modules', 'zod'), join(folder, 'node_modules', 'zod'));
+  const child = spawn(process.execPath, ['example.mjs'], {
+    cwd: folder,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  try {
+    return await block();
+  } finally {
+    child.kill('SIGTERM');
+    expect(await ended).toBe(0);
   }
 }

@@ -69,6 +69,12 @@ test('a tool has a JSON Schema as it is given, and the schema of its output', ()
   });
 });
 
+test('a durable tool may be repeated', () => {
+  const durable = tool({ name: 'order', description: '…', input: z.object({}), durable: true, run: () => null });
+  expect(durable.definition()).toMatchObject({ idempotent: true, readOnly: false });
+  expect([durable.durable, durable.idempotent, refund.durable]).toEqual([true, false, false]);
+});
+
 test('types come from the schemas', () => {
   expectTypeOf(refund.run).parameter(0).toEqualTypeOf<{ order: string; amount: number; reason: 'late' | 'broken' }>();
   expectTypeOf(refund.run).returns.resolves.toEqualTypeOf<string>();

@@ -1,5 +1,5 @@
 // A worker as a program: node workerProgram.js DRAIN_TIMEOUT_MS. The API is in REJOIN_URL and REJOIN_API_KEY. It uses the built package.
-import { existsSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { tool, Worker } from '@rejoin/sdk';
@@ -64,7 +64,29 @@ const waitCancelled = tool({
   },
 });
 
-await new Worker([echo, hold, holdIdempotent, block, waitCancelled], {
+const order = tool({
+  name: 'order',
+  description:
+    'Writes what it does into the file `effects` in a folder. Its first attempt creates the file `begun-1`, and does not end.',
+  input: folderInput,
+  durable: true,
+  run: async ({ folder }, call) => {
+    const effect = (what) => () => {
+      appendFileSync(join(folder, 'effects'), `${what}\n`);
+      return `${what} by process ${process.pid}`;
+    };
+    const reserved = await call.step('reserve', effect('reserved'));
+    if (call.attempt === 1) {
+      writeFileSync(join(folder, 'begun-1'), '');
+      await pause(HOLD_LIMIT_MS);
+    }
+    await call.sleep(1);
+    const answer = await call.askUser(`Pay for ${folder}?`, { options: ['yes', 'no'] });
+    return [reserved, answer, await call.step('pay', effect('paid'))];
+  },
+});
+
+await new Worker([echo, hold, holdIdempotent, block, waitCancelled, order], {
   slots: 4,
   name: `program-${process.pid}`,
   drainTimeoutMs: Number(process.argv[2]),

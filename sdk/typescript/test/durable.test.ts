@@ -1,0 +1,501 @@
+/** Durable functions: their steps are executed once, and they wait without a slot. The API is a strict one, on a real socket. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { APIError, type CallContext, RetryCall, SignalTimeoutError, StepFailedError, tool } from '../src/index.js';
+import type { Offered } from './protocolRecords.js';
+import { KEY } from './protocolRules.js';
+import { ProtocolServer } from './protocolServer.js';
+import { example, Log, serving } from './serving.js';
+
+let api: ProtocolServer;
+let log: Log;
+/** What was executed. */
+let executed: string[];
+beforeEach(async () => {
+  api = await ProtocolServer.start();
+  log = new Log();
+  executed = [];
+});
+afterEach(() => api.close());
+
+const order = (run: (call: CallContext) => unknown) =>
+  tool({ name: 'order', description: 'Orders.', input: z.object({}), durable: true, run: (_, call) => run(call) });
+
+/** Executes something, and returns its name. */
+async function execute(name: string): Promise<string> {
+  executed.push(name);
+  await pause(1);
+  return name;
+}
+
+/** Serves one call of the function, and returns it when it has ended. `meanwhile`: what others do. */
+async function served(
+  run: (call: CallContext) => unknown,
+  { call = api.offer('order'), meanwhile }: { call?: Offered; meanwhile?: (call: Offered) => Promise<void> } = {},
+): Promise<Offered> {
+  await serving(
+    api,
+    [order(run)],
+    async () => {
+      await meanwhile?.(call);
+      await api.ended(call);
+    },
+    { logger: log },
+  );
+  return call;
+}
+
+const suspended = (call: Offered) => api.until(() => call.status === 'suspended');
+/** The requests of these kinds about calls, without the fields that all have. */
+const sent = (...kinds: string[]) =>
+  api.requests
+    .filter(([kind]) => kinds.includes(kind))
+    .map(([kind, { workerId: _, attempt: __, ...body } = {}]) => [kind, body]);
+
+describe('steps', () => {
+  test('are executed once, and recorded', async () => {
+    const call = await served(async ({ step, sleep, attempt }) => {
+      const one = await step('one', () => execute('1'));
+      await sleep(0.05);
+      const two = await step('two', () => execute('2'), { idempotent: true });
+      return [one, two, attempt];
+    });
+    expect([call.output, executed]).toEqual([
+      ['1', '2', 2],
+      ['1', '2'],
+    ]);
+    expect(sent('steps', 'suspension')).toEqual([
+      ['steps', { number: 1, name: 'one', status: 'begun' }],
+      ['steps', { number: 1, name: 'one', status: 'completed', output: '1' }],
+      ['suspension', { steps: [{ number: 2, name: 'sleep', wait: { kind: 'sleep', seconds: 0.05 } }] }],
+      ['steps', { number: 3, name: 'two', status: 'completed', output: '2' }],
+    ]);
+    // Those of the second attempt are read, in one page; the first one has none.
+    expect(api.count('GET steps')).toBe(1);
+  });
+
+  test('that fail are recorded, and fail in the same way again', async () => {
+    const run = async ({ step, sleep }: CallContext) => {
+      const why = await step('pay', () => {
+        executed.push('pay');
+        throw new RangeError('no money');
+      }).catch((error: unknown) => (error as Error).message);
+      await sleep(0);
+      return why;
+    };
+    const call = await served(run);
+    expect([call.output, executed, call.steps.get(1)?.error]).toEqual([
+      'RangeError: no money',
+      ['pay'],
+      'RangeError: no money',
+    ]);
+    const uncaught = await served(({ step }) => step('pay', () => Promise.reject(new RangeError('no money'))));
+    expect(uncaught.error).toBe('StepFailedError: RangeError: no money');
+  });
+
+  test('of earlier attempts are read, all pages of them', async () => {
+    const call = api.offerAgain('order', Array(7).fill({}));
+    await served(
+      async ({ step }) => {
+        const outputs: unknown[] = [];
+        for (let number = 1; number <= 8; number++)
+          outputs.push(await step(`step ${number}`, () => execute(String(number))));
+        return outputs;
+      },
+      { call },
+    );
+    expect([call.output, executed, api.count('GET steps')]).toEqual([[1, 2, 3, 4, 5, 6, 7, '8'], ['8'], 3]);
+  });
+
+  test('that have begun are not repeated, unless they are idempotent', async () => {
+    const again = (idempotent: boolean) =>
+      served(({ step }) => step('step 1', () => execute('1'), { idempotent }), {
+        call: api.offerAgain('order', [{ status: 'begun', output: null }]),
+      });
+    expect((await again(false)).error).toBe(
+      'StepOutcomeUnknownError: the worker was lost during step 1, "step 1", which may have taken effect; it was not repeated',
+    );
+    expect(executed).toEqual([]);
+    expect([(await again(true)).output, executed]).toEqual(['1', ['1']]);
+  });
+
+  test('of a function that has changed are refused', async () => {
+    const call = api.offerAgain('order', [{ name: 'log in' }]);
+    await served(({ step }) => step('pay', () => execute('pay')), { call });
+    expect(call.error).toMatch(
+      /^StepChangedError: step 1 was "log in" \(function\) in an earlier execution, and is "pay" \(function\) now/,
+    );
+    expect(executed).toEqual([]);
+  });
+
+  test('run in parallel, and end before the call is handed back', async () => {
+    const call = await served(async ({ step, sleep, progress, attempt }) => {
+      const slow = async () => {
+        await pause(100);
+        progress('paying');
+        return await execute('slow');
+      };
+      const done = Promise.all([step('slow', slow), step('fast', () => execute('fast')), sleep(0)]);
+      return [...(await done).slice(0, 2), attempt];
+    });
+    expect([call.output, executed, call.messages]).toEqual([['slow', 'fast', 2], ['fast', 'slow'], ['paying']]);
+    expect(api.requests.map(([kind]) => kind).filter((kind) => kind === 'steps' || kind === 'suspension')).toEqual([
+      ...['steps', 'steps', 'steps', 'steps', 'suspension'],
+    ]);
+  });
+
+  test('contain no steps', async () => {
+    const call = await served(({ step, sleep }) => step('outer', () => sleep(0)));
+    expect(call.error).toBe(
+      "StepFailedError: A step can't contain steps: call step, sleep, waitForEvent, askUser, spawn and map outside of it.",
+    );
+  });
+
+  test('of a call that was lost are not recorded', async () => {
+    // The step is faster than the next heartbeat.
+    api.heartbeatS = 20;
+    const failures: string[] = [];
+    let call: Offered | undefined;
+    const run = async ({ step }: CallContext) => {
+      await step('pay', async () => api.take(call!)).catch((error: Error) => failures.push(error.name));
+      await step('ship', () => execute('ship')).catch((error: Error) => failures.push(error.name));
+    };
+    await serving(
+      api,
+      [order(run)],
+      async () => {
+        call = api.offer('order');
+        await api.until(() => failures.length === 2);
+      },
+      { logger: log },
+    );
+    expect([failures, executed, call?.steps.get(1)?.status]).toEqual([
+      ['CallCancelledError', 'CallCancelledError'],
+      [],
+      'begun',
+    ]);
+    expect([api.count('completion'), api.count('failure')]).toEqual([0, 0]);
+  });
+
+  test('that are stopped are not recorded as failed', async () => {
+    const call = api.offer('order', {}, 1);
+    await served(({ step, signal }) => step('pay', () => pause(60_000, undefined, { signal })), { call });
+    expect(call.error).toBe('The tool did not end within 1 s and was stopped. It may have had an effect.');
+    expect(call.steps.get(1)?.status).toBe('begun');
+  });
+
+  test('that the API refuses are errors of the function, and its call goes on', async () => {
+    // Another one than `stale_attempt`.
+    api.faults.steps = [409];
+    const call = await served(async ({ step }) => {
+      await expect(step('pay', () => execute('pay'))).rejects.toThrow(APIError);
+      return await step('log in', () => execute('log in'));
+    });
+    expect([call.output, executed]).toEqual(['log in', ['log in']]);
+  });
+
+  test('make a call one that is handed out again after a lost worker', async () => {
+    api.leaseS = 1;
+    const once = tool({
+      name: 'order',
+      description: 'Is neither durable nor idempotent.',
+      input: z.object({}),
+      run: async (_, { step, attempt }) => {
+        const paid = await step('pay', () => execute('pay'));
+        if (attempt === 1) api.forgetWorkers();
+        if (attempt === 1) await pause(1500);
+        return [paid, attempt];
+      },
+    });
+    // No heartbeat renews the lease.
+    api.faults.heartbeats = Array(6).fill(503);
+    await serving(api, [once], async () => expect((await api.ended(api.offer('order'))).output).toEqual(['pay', 2]));
+    expect(executed).toEqual(['pay']);
+  });
+
+  test('that can not be read now are read by the next attempt', async () => {
+    const call = api.offerAgain('order', [{}]);
+    api.faults['GET steps'] = [503, 404];
+    await served(({ step, attempt }) => step('step 1', () => execute('1')).then((one) => [one, attempt]), { call });
+    expect([call.output, executed]).toEqual([[1, 3], []]);
+    expect(sent('failure')).toEqual([
+      ['failure', { error: 'The steps of this call could not be read: fault (404 fault)', retry: true }],
+    ]);
+  });
+
+  test('that are not listed are not repeated', async () => {
+    const call = api.offerAgain('order', [{}, {}]);
+    // Between the claim and the list, one of them goes.
+    api.claimDelayMs = 100;
+    const run = ({ step }: CallContext) => step('step 1', () => execute('1'));
+    const meanwhile = async () => {
+      await api.until(() => call.status === 'running');
+      call.steps.delete(2);
+    };
+    await served(run, { call, meanwhile });
+    expect([call.output, executed, call.attempt]).toEqual([1, [], 3]);
+    expect(sent('failure')).toEqual([
+      [
+        'failure',
+        { error: 'The steps of this call could not be read: the call has 2 steps, and only 1 are listed', retry: true },
+      ],
+    ]);
+  });
+});
+
+describe('waits', () => {
+  test('hold no slot', async () => {
+    const call = api.offer('order');
+    const other = tool({ name: 'other', description: '…', input: z.object({}), run: () => 'other' });
+    const body = async () => {
+      await suspended(call);
+      expect((await api.ended(api.offer('other'))).output).toBe('other');
+      api.answer(call, 1, { output: { answer: 'yes' } });
+      expect((await api.ended(call)).output).toBe('yes');
+    };
+    await serving(api, [order(({ askUser }) => askUser('Sure?')), other], body, { slots: 1 });
+  });
+
+  test('for users', async () => {
+    const call = await served(
+      async ({ askUser }) => {
+        const options = { options: ['a', { label: 'B', value: 'b' }], multiple: true } as const;
+        const answers = [
+          await askUser('Which?', options),
+          await askUser('Name?', { placeholder: 'Ann', maxLength: 9 }),
+        ];
+        return [...answers, await askUser('Sure?').catch((error: Error) => [error.name, error.message])];
+      },
+      {
+        meanwhile: async (call) => {
+          await suspended(call);
+          api.answer(call, 1, { output: { answer: ['a', 'b'] } });
+          await suspended(call);
+          api.answer(call, 2, { output: { answer: 'Ann' } });
+          await suspended(call);
+          api.answer(call, 3, { error: 'the question was not answered in time' });
+        },
+      },
+    );
+    expect(call.output).toEqual([['a', 'b'], 'Ann', [StepFailedError.name, 'the question was not answered in time']]);
+    expect([1, 2].map((number) => call.steps.get(number)?.wait)).toEqual([
+      {
+        ...{ kind: 'question', question: 'Which?', interactionType: 'multi_select' },
+        options: [
+          { label: 'a', value: 'a' },
+          { label: 'B', value: 'b' },
+        ],
+      },
+      { kind: 'question', question: 'Name?', options: [], placeholder: 'Ann', maxLength: 9 },
+    ]);
+  });
+
+  test('for signals, those that came before, come meanwhile, or do not come', async () => {
+    const call = await served(
+      async ({ waitForEvent }) => [
+        await waitForEvent('approved'),
+        await waitForEvent('paid', { timeoutS: 60 }),
+        await waitForEvent('shipped', { timeoutS: 0.05 }).catch(
+          (error: unknown) => error instanceof SignalTimeoutError,
+        ),
+      ],
+      {
+        meanwhile: async (call) => {
+          expect(api.signal(call, 'approved', 1)).toBe(false);
+          await api.until(() => call.steps.has(2));
+          expect(api.signal(call, 'paid', { by: 'card' })).toBe(true);
+        },
+      },
+    );
+    expect(call.output).toEqual([1, { by: 'card' }, true]);
+  });
+
+  test('for agents, several at once', async () => {
+    const result = { runId: 'r', agent: 'auditor', status: 'completed', summary: 'Fine.', steps: 2, error: null };
+    const call = await served(
+      async ({ map, spawn }) => {
+        const outputSchema = { type: 'object' };
+        const all = await map('auditor', ['at A', 'at B'], { timeoutS: 60, outputSchema });
+        return [all, await spawn('inspector', 'at C').catch((error: Error) => error.message)];
+      },
+      {
+        meanwhile: async (call) => {
+          await suspended(call);
+          api.answer(call, 2, { output: { ...result, summary: 'Not.' } });
+          expect(call.status).toBe('suspended');
+          api.answer(call, 1, { output: result });
+          await suspended(call);
+          api.answer(call, 3, { error: 'there is no agent inspector' });
+        },
+      },
+    );
+    expect(call.output).toEqual([[result, { ...result, summary: 'Not.' }], 'there is no agent inspector']);
+    const asks = { kind: 'agent', agent: 'auditor', timeoutS: 60, outputSchema: { type: 'object' } };
+    expect(sent('suspension')[0]).toEqual([
+      'suspension',
+      {
+        steps: [
+          { number: 1, name: 'auditor', wait: { ...asks, task: 'at A' } },
+          { number: 2, name: 'auditor', wait: { ...asks, task: 'at B' } },
+        ],
+      },
+    ]);
+  });
+
+  const catches: [string, (call: CallContext, again: () => Promise<void>) => unknown][] = [
+    ['returns', (_, again) => again().catch(() => 'caught')],
+    ['throws', (_, again) => again().catch((cause: unknown) => Promise.reject(new Error('caught', { cause })))],
+    ['fails', (_, again) => again().catch(() => Promise.reject(new RetryCall('caught')))],
+    ['executes a step', (call, again) => again().catch(() => call.step('late', () => execute('late')))],
+    ['waits again', (call, again) => again().catch(() => call.sleep(60))],
+    ['reports', (call, again) => again().catch(() => call.progress('late'))],
+    ['stores', (call, again) => again().catch(() => call.saveCheckpoint('late'))],
+    ['does not wait for it', (_, again) => void again()],
+    [
+      'tries again and again',
+      async (_, again) => {
+        for (let times = 0; times < 100; times++) await again().catch(() => undefined);
+      },
+    ],
+  ];
+
+  test.each(catches)('are not lost if the function catches them, and then %s', async (_, run) => {
+    const call = await served(async (context) => {
+      if (context.attempt > 1) return await context.sleep(0.01).then(() => context.step('pay', () => execute('pay')));
+      return await run(context, () => context.sleep(0.01));
+    });
+    expect([call.output, executed, call.attempt]).toEqual(['pay', ['pay'], 2]);
+    expect([call.messages, call.checkpoint, api.count('suspension')]).toEqual([[], null, 1]);
+  });
+
+  test('do not block the event loop if a function tries without end', async () => {
+    const call = api.offer('order', {}, 1);
+    const echo = tool({ name: 'echo', description: '…', input: z.object({}), run: () => 'echo' });
+    const stubborn = async ({ sleep, signal }: CallContext) => {
+      while (!signal.aborted) await sleep(60).catch(() => undefined);
+    };
+    await serving(api, [order(stubborn), echo], async () => {
+      await api.until(() => call.status === 'running');
+      expect((await api.ended(api.offer('echo'))).output).toBe('echo');
+      // It has stopped when its time is used up, and waits.
+      await api.until(() => call.handedBack.size === 1);
+    });
+  });
+
+  test.each([
+    [400, 'fault'],
+    [409, 'fault'],
+    [413, 'fault'],
+  ])('that the API refuses with %d are an error for the model', async (status) => {
+    api.faults.suspension = [status];
+    const call = await served(({ map }) => map('auditor', ['a', 'b']));
+    expect(call.error).toBe("The tool can't wait for auditor: fault");
+  });
+
+  test('that a call without a run can not have are refused', async () => {
+    const call = api.offer('order', {}, 60, '1', null);
+    const run = async ({ sleep, askUser }: CallContext) => {
+      await sleep(0);
+      return await askUser('Sure?');
+    };
+    await served(run, { call });
+    expect([call.error, call.attempt]).toEqual(["The tool can't wait for Sure?: no_run", 2]);
+    const many = await served(({ map }) => map('auditor', Array(101).fill('look')));
+    expect(many.error).toBe("The tool can't wait for auditor: invalid_suspension");
+  });
+
+  test('of a call that was lost are not sent again', async () => {
+    api.heartbeatS = 20;
+    const call = api.offer('order');
+    const run = async ({ sleep }: CallContext) => {
+      api.take(call);
+      await sleep(0);
+    };
+    const body = () => api.until(() => log.count('a result is not sent again') === 1);
+    await serving(api, [order(run)], body, { logger: log });
+    expect([call.handedBack.size, api.count('suspension'), api.count('failure')]).toEqual([0, 1, 0]);
+  });
+
+  test('of a call that was cancelled are not sent', async () => {
+    let begun = false;
+    const run = async ({ sleep, signal }: CallContext) => {
+      begun = true;
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      await sleep(0);
+    };
+    await serving(api, [order(run)], async () => {
+      const call = api.offer('order');
+      await api.until(() => begun);
+      api.cancel(call);
+      await api.until(() => call.void.has(1));
+    });
+    expect([api.count('suspension'), api.count('failure')]).toEqual([0, 0]);
+  });
+
+  test('are sent by a worker that stops', async () => {
+    const call = api.offer('order');
+    let begun = false;
+    const run = async ({ sleep }: CallContext) => {
+      begun = true;
+      await api.until(() => api.requests.some(([kind, body]) => kind === 'heartbeats' && body.draining));
+      await sleep(60);
+    };
+    await serving(api, [order(run)], () => api.until(() => begun));
+    expect([call.status, call.handedBack.size]).toEqual(['waiting', 1]);
+  });
+});
+
+test('requests are repeated until they are confirmed', async () => {
+  // After a heartbeat, a suspension whose response was lost is known to be recorded, and not sent again.
+  api.heartbeatS = 20;
+  // 0: it is carried out, and its response is lost.
+  Object.assign(api.faults, { steps: [503, 0, 0, 429, 0], suspension: [503, 0, 500, 0], 'GET steps': [503, 0] });
+  const call = await served(
+    async ({ step, askUser }) => {
+      const one = await step('one', () => execute('1'));
+      const answer = await askUser('Sure?');
+      return [one, answer, await step('two', () => execute('2'), { idempotent: true })];
+    },
+    {
+      meanwhile: async (call) => {
+        await api.until(() => api.count('suspension') === 5);
+        api.answer(call, 2, { output: { answer: 'yes' } });
+      },
+    },
+  );
+  expect([call.output, executed, call.attempt]).toEqual([['1', 'yes', '2'], ['1', '2'], 2]);
+  expect(Object.values(api.faults)).toEqual([[], [], []]);
+  expect(api.count('GET steps')).toBe(3);
+});
+
+test('as often as a function waits, it may lose its worker as often as before', async () => {
+  const call = await served(async ({ sleep, attempt }) => {
+    for (let times = 0; times < 6; times++) await sleep(0);
+    if (attempt < 9) throw new RetryCall('The bank is closed.');
+    return attempt;
+  });
+  expect([call.output, call.handedBack.size]).toEqual([9, 6]);
+});
+
+test('the example of the README works as it is printed', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'rejoin-sdk-ts-'));
+  try {
+    await example(1, folder, { REJOIN_URL: api.url, REJOIN_API_KEY: KEY }, async () => {
+      const [call, refused] = [api.offer('order', { article: 'A' }), api.offer('order', { article: 'B' })];
+      await Promise.all([suspended(call), suspended(refused)]);
+      expect(call.steps.get(2)?.name).toBe('Buy A for 12.5 €?');
+      api.answer(call, 2, { output: { answer: 'Yes' } });
+      api.answer(refused, 2, { output: { answer: 'No' } });
+      await api.until(() => call.steps.has(4));
+      expect(api.signal(call, 'shipped', 'today')).toBe(true);
+      const output = { article: 'A', receipt: 'R-1', paid: 12.5, shipped: 'today' };
+      expect([(await api.ended(call)).output, (await api.ended(refused)).output]).toEqual([output, 'Not ordered.']);
+    });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
