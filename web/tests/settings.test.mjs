@@ -49,6 +49,22 @@ test('a key is made, shown once, lets its holder in as far as it may, and is rev
   await context.close();
 });
 
+test('a program that serves tools is listed with its health', { skip }, async () => {
+  const { context, page, faults } = await signedIn(browser, dev);
+  await page.goto(`${dev.url}/settings?part=programs`);
+  await page.getByText('No programs of yours serve tools.').waitFor();
+  const tool = { name: 'refund', description: 'Refunds an order.', inputSchema: { type: 'object' } };
+  const body = { name: 'billing', version: '1.4.0', language: 'python', slots: 4, tools: [tool] };
+  const registered = await dev.api('/api/workers/default/registrations', { method: 'POST', body });
+  assert.equal(registered.status, 201, JSON.stringify(registered.body));
+  await page.getByRole('row', { name: /billing python 1.4.0 active default refund@1 0 of 4/ }).waitFor();
+  const path = `/api/workers/default/registrations/${registered.body.workerId}`;
+  assert.equal((await dev.api(path, { method: 'DELETE' })).status, 204);
+  await page.getByText('No programs of yours serve tools.').waitFor();
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
 test('what was used up today is shown beside what is allowed', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, dev);
   const posted = await dev.api('/api/chat/stream', { method: 'POST', body: { message: 'hello' } });

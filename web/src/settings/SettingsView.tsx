@@ -9,6 +9,7 @@ import { Keys } from './Keys';
 import { McpServers } from './McpServers';
 import { Members } from './Members';
 import { Prices } from './Prices';
+import { Programs } from './Programs';
 import { Prompts } from './Prompts';
 import type { PartName } from './parts';
 import { Usage } from './Usage';
@@ -17,6 +18,7 @@ const PARTS: Record<PartName, [string, ComponentType]> = {
   agents: ['Agents', Agents],
   prompts: ['Prompts and routing', Prompts],
   servers: ['MCP servers', McpServers],
+  programs: ['Programs', Programs],
   sources: ['Data sources', DataSources],
   members: ['Members', Members],
   keys: ['API keys', Keys],
