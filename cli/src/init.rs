@@ -68,7 +68,7 @@ pub async fn run(_global: &Global, args: Args, out: Out) -> Result<Exit> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
     if name.is_empty() || !name.chars().all(is_plain) || !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         bail!(
-            "{} can't be the name of a program; use lower-case letters, digits, - and _, such as my-agent",
+            "the name {} is not allowed; use lower-case letters, digits, - and _, such as my-agent",
             args.folder.display()
         );
     }

@@ -5,10 +5,11 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 /// Locks the live job of a run for the rest of the caller's transaction, if `attempt` still owns it: the fence of a
-/// command. None: the lease was lost, and the caller must write nothing.
+/// command. None: the lease was lost, and the caller must write nothing. Exactly running jobs have a lease; asked for
+/// their state, a server without statistics goes through the index of all running jobs.
 pub async fn fence(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<Option<i64>, sqlx::Error> {
     sqlx::query_scalar!(
-        "select id from queue.jobs where run_id = $1 and attempt = $2 and state = 'running' for key share",
+        "select id from queue.jobs where run_id = $1 and attempt = $2 and lease_until is not null for key share",
         run_id,
         attempt
     )

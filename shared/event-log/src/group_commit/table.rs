@@ -256,7 +256,9 @@ impl FenceResult {
 /// takeover (attempt + 1) and an append in progress exclude each other, and a heartbeat does not wait. Logs in order of
 /// id, to avoid deadlocks. Returns the positions of the runs whose lease holds and whose log exists.
 ///
-/// Locks leave no dead rows, unlike a counter: the writer does not slow down beside a long transaction.
+/// Locks leave no dead rows, unlike a counter: the writer does not slow down beside a long transaction. Exactly running
+/// jobs have a lease; asked for their state, a server without statistics goes through the index of all running jobs for
+/// each run.
 const FENCE: &str = "
 with wanted as materialized (
     select * from unnest($1::uuid[], $2::uuid[], $3::int[]) with ordinality w(log_id, run_id, attempt, nth)
@@ -264,7 +266,7 @@ with wanted as materialized (
 select w.nth, pg_current_xact_id()::text from wanted w
 cross join lateral (
     select from queue.jobs j
-    where j.run_id = w.run_id and j.attempt = w.attempt and j.state = 'running'
+    where j.run_id = w.run_id and j.attempt = w.attempt and j.lease_until is not null
     for key share) live
 cross join lateral (
     select from stream.logs l where l.log_id = w.log_id
