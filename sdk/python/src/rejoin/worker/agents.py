@@ -30,8 +30,18 @@ class AgentFunction(Generic[P, R]):
     tool: Tool[P, R]
     """The tool that executes its turns."""
 
-    def __init__(self, function: Callable[P, R], *, name: str | None = None, description: str | None = None, **options: Any) -> None:
-        self.tool = Tool(function, description=description, **{"durable": True, "timeout_s": 3600, **options})
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        version: str = "1",
+        durable: bool = True,
+        timeout_s: int = 3600,
+        when_absent: WhenAbsent = "wait",
+    ) -> None:
+        self.tool = Tool(function, description=description, version=version, durable=durable, timeout_s=timeout_s, when_absent=when_absent)
         self.name = self.tool.name if name is None else name
         self.description = self.tool.description.split("\n", 1)[0][:_TEXT_MAX]
         if not 1 <= len(self.name.strip()) <= _TEXT_MAX:
