@@ -22,8 +22,10 @@ pub struct Case {
     pub outside: Vec<Effect>,
     /// Results of users' programs that the API has accepted.
     pub accepted: Vec<Accepted>,
-    /// Results of durable functions' steps that it has recorded.
+    /// Results of durable functions' steps that it has confirmed.
     pub steps: Vec<RecordedStep>,
+    /// Those on record: run, the model's id of the call, number of the step, its output.
+    pub steps_on_record: Vec<(Uuid, String, i32, Option<Value>)>,
     pub faults: Vec<Injected>,
     pub notes: Notes,
     pub runs: HashMap<Uuid, Run>,
@@ -225,6 +227,12 @@ pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
         outside: evidence::read(directory, "outside")?,
         accepted: evidence::read(directory, "accepted")?,
         steps: evidence::read(directory, "steps")?,
+        steps_on_record: sqlx::query_as(
+            "select c.run_id, c.call_id, s.number, s.output from kb.remote_steps s join kb.remote_calls c on c.id = s.call_id
+             where s.kind = 'function' and s.status = 'completed' and c.run_id is not null",
+        )
+        .fetch_all(db)
+        .await?,
         faults: evidence::read(directory, "faults")?,
         notes: evidence::read(directory, "notes")?.pop().unwrap_or_default(),
         runs: runs.into_iter().map(|run| (run.id, run)).collect(),
