@@ -46,7 +46,7 @@ checks &
 checks=$!
 trap 'kill "$checks" 2>/dev/null || true' EXIT
 # Their programs use the package that was built above.
-quietly tests npx vitest run "$@"
+quietly tests node node_modules/vitest/vitest.mjs run "$@"
 wait "$checks"
 trap - EXIT
 grep -a "SKIPPED" "$logs/tests.log" >&2 || true

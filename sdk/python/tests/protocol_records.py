@@ -69,5 +69,7 @@ class Offered:
     """What the call waits for, as the program has asked for it."""
     suspensions: int = 0
     """How often it was handed back to wait."""
+    lost_at: dict[int, float] = field(default_factory=dict)
+    """When the response to a heartbeat has named an attempt as lost."""
     lost: set[int] = field(default_factory=set)
     """The attempts that the response to a heartbeat has named as lost."""

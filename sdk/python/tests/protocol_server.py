@@ -25,6 +25,8 @@ from protocol_steps import StepRules
 KEY = "rejoin_worker_key"
 WAIT_LIMIT_S = 60.0
 ATTEMPTS_MAX = 5
+# How long a request may be on its way.
+IN_FLIGHT_S = 0.5
 
 
 class ProtocolServer(StepRules):
@@ -243,6 +245,7 @@ class ProtocolServer(StepRules):
             call = self.calls[one["id"]]
             if (call.status, call.worker_id, call.attempt) != ("running", worker.id, one["attempt"]):
                 call.lost.add(one["attempt"])
+                call.lost_at.setdefault(one["attempt"], time.monotonic())
                 answer["lost"].append(call.id)
                 continue
             call.lease_until = worker.alive_until
@@ -265,7 +268,8 @@ class ProtocolServer(StepRules):
         if call.recorded == (body["attempt"], kind, body):
             return call.status
         if (call.status, call.worker_id, call.attempt) != ("running", body["workerId"], body["attempt"]):
-            if body["attempt"] in call.lost and not call.recorded:
+            # What was sent before the response may arrive after it.
+            if call.lost_at.get(body["attempt"], float("inf")) + IN_FLIGHT_S < time.monotonic() and not call.recorded:
                 self.violations.append(f"{kind} of an attempt that was lost")
             raise ProblemError(409, "stale_attempt")
         if kind == "progress":

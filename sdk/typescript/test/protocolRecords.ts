@@ -61,8 +61,8 @@ export interface Offered {
   messages: string[];
   /** The attempt, and the request that has ended it. */
   recorded: string | undefined;
-  /** The attempts that the response to a heartbeat has named as cancelled or lost. */
-  void: Set<number>;
+  /** The attempts that the response to a heartbeat has named as cancelled or lost, and when, in milliseconds. */
+  void: Map<number, number>;
   /** The attempts that have handed the call back to wait, and their requests. */
   handedBack: Map<number, string>;
   /** The numbers of the steps that this attempt has not read. */

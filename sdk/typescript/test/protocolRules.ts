@@ -15,6 +15,8 @@ const RETRY_MS = 50;
 const LATE_CLAIM_MS = 500;
 /** How often a claim that waits looks for calls. */
 const LOOK_MS = 10;
+/** How long a request may be on its way. */
+const IN_FLIGHT_MS = 500;
 
 export const nowMs = () => performance.now();
 
@@ -157,7 +159,7 @@ export class ProtocolRules {
         has && call.status === 'running' ? 'held' : has && call.status === 'cancelled' ? 'cancelled' : 'lost';
       answer[state].push(call.id);
       if (state === 'held') call.leaseUntil = worker.aliveUntil;
-      else call.void.add(one.attempt);
+      else if (!call.void.has(one.attempt)) call.void.set(one.attempt, nowMs());
     }
     return answer;
   }
@@ -181,7 +183,8 @@ export class ProtocolRules {
     if (call.recorded === recorded && call.attempt === attempt)
       return kind === 'suspension' ? steps.suspended(body) : call.status;
     if (call.status !== 'running' || call.workerId !== body.workerId || call.attempt !== attempt) {
-      if (call.void.has(attempt) && !call.recorded)
+      // What was sent before the response may arrive after it.
+      if ((call.void.get(attempt) ?? Infinity) + IN_FLIGHT_MS < nowMs() && !call.recorded)
         this.violations.push(`${kind} of an attempt that was cancelled or lost`);
       if ((call.handedBack.get(attempt) ?? recorded) !== recorded)
         this.violations.push(`${kind} of an attempt that has handed its call back`);

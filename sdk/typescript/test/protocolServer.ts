@@ -49,7 +49,7 @@ export class ProtocolServer extends ProtocolRules {
         leaseUntil: Infinity,
       },
       ...{ notBefore: 0, repeatable: false, checkpoint: null, output: undefined, error: undefined, messages: [] },
-      ...{ recorded: undefined, void: new Set<number>(), handedBack: new Map<number, string>() },
+      ...{ recorded: undefined, void: new Map<number, number>(), handedBack: new Map<number, string>() },
       ...{ runId, steps: new Map<number, Step>(), unread: new Set<number>(), signals: [] },
     };
     this.calls.set(call.id, call);
