@@ -9,27 +9,10 @@ logs=$PWD/.cache/sdk-typescript
 mkdir -p "$logs"
 find_node || die "the TypeScript package needs Node.js $NODE_NEEDED or newer, and it can't be fetched here"
 
-if [ -z "${REJOIN_TEST_BIN:-}" ] && [ -x "${CARGO_TARGET_DIR:-target}/debug/rejoin" ]; then
-    REJOIN_TEST_BIN=$(realpath "${CARGO_TARGET_DIR:-target}/debug/rejoin")
-    export REJOIN_TEST_BIN
-fi
-if [ -n "${REJOIN_TEST_BIN:-}" ]; then
-    # The tests bring their own PostgreSQL, whatever DATABASE_URL is set to.
-    unset DATABASE_URL
-    setup_postgres
-fi
+package=sdk/typescript
+source scripts/setup-sdk-tests.sh
 
-# quietly NAME COMMAND…: the command's output is shown only if it fails.
-quietly() {
-    local name=$1
-    shift
-    "$@" >"$logs/$name.log" 2>&1 || {
-        cat "$logs/$name.log" >&2
-        die "sdk/typescript: $name has failed"
-    }
-}
-
-cd sdk/typescript
+cd "$package"
 if ! cmp -s package-lock.json node_modules/.lock-of-rejoin; then
     quietly install npm ci --no-audit --no-fund --loglevel=error
     cp package-lock.json node_modules/.lock-of-rejoin

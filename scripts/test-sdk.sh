@@ -12,27 +12,11 @@ bin=$tools/venv/bin
 [ -x "$bin/pytest" ] || die "the tools of the Python client can't be installed here"
 find_node || die "pyright needs Node.js $NODE_NEEDED or newer, and it can't be fetched here"
 
-if [ -z "${REJOIN_TEST_BIN:-}" ] && [ -x "${CARGO_TARGET_DIR:-target}/debug/rejoin" ]; then
-    REJOIN_TEST_BIN=$(realpath "${CARGO_TARGET_DIR:-target}/debug/rejoin")
-    export REJOIN_TEST_BIN
-fi
-if [ -n "${REJOIN_TEST_BIN:-}" ]; then
-    # The tests bring their own PostgreSQL, whatever DATABASE_URL is set to.
-    unset DATABASE_URL
-    setup_postgres
-fi
+package=sdk/python
+logs=$tools
+source scripts/setup-sdk-tests.sh
 
-# quietly NAME COMMAND…: the command's output is shown only if it fails.
-quietly() {
-    local name=$1
-    shift
-    "$@" >"$tools/$name.log" 2>&1 || {
-        cat "$tools/$name.log" >&2
-        die "sdk/python: $name has failed"
-    }
-}
-
-cd sdk/python
+cd "$package"
 # Nothing is left in the source tree.
 export PYTHONPYCACHEPREFIX=$tools/pycache RUFF_CACHE_DIR=$tools/ruff MYPY_CACHE_DIR=$tools/mypy
 rm -rf "$tools/dist"

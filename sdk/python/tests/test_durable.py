@@ -196,6 +196,27 @@ async def test_what_the_api_refuses_to_wait_for_is_an_error_for_the_model(api: P
     assert "can't wait for Sure?" in (call.error or "")
 
 
+async def test_a_function_that_catches_everything_waits_all_the_same(api: ProtocolServer) -> None:
+    @tool(durable=True)
+    def stubborn(call: CallContext) -> str:
+        """Catches what leaves it."""
+
+        def tried(question: str) -> str:
+            try:
+                return str(call.ask_user(question))
+            except BaseException:
+                return "nothing"
+
+        return f"{tried('First?')}, {tried('Second?')}"
+
+    async with serving(api, stubborn):
+        call = api.offer("stubborn")
+        for answer in ("one", "two"):
+            assert len(await api.suspended(call)) == 1
+            api.happen(call, {"answer": answer})
+        assert (await api.ended(call)).output == "one, two"
+
+
 async def test_lost_responses_change_nothing(api: ProtocolServer) -> None:
     effects: list[str] = []
 

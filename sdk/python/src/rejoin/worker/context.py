@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from ..errors import CallCancelledError, StepFailedError
 from . import steps
@@ -80,7 +80,7 @@ class _Context:
             else:
                 known.append(record)
         if waits:
-            _suspend(waits)
+            self.journal.suspend(waits)
         return known
 
     def _sleep(self, seconds: float, name: str) -> None:
@@ -102,10 +102,6 @@ class _Context:
     ) -> Any:
         what = steps.question(question, options, multiple, placeholder, max_length)
         return steps.answer_of(result_of(self._wait("question", [(question[: steps.NAME_MAX], what)])[0]))
-
-
-def _suspend(waits: list[Wait]) -> NoReturn:
-    raise Suspend(waits)
 
 
 class CallContext(_Context):

@@ -55,16 +55,22 @@ def _nothing() -> None:
 
 def _call(tool: Tool[..., Any], given: dict[str, Any], context: CallContext) -> Outcome:
     try:
-        return of_result(tool.function(**tool.arguments.read(given, context)))
+        return _ended(of_result(tool.function(**tool.arguments.read(given, context))), context)
     except BaseException as error:  # the outcome is the error, whatever it is
-        return _failed(tool, error, isinstance(error, CallCancelledError) and context.cancelled)
+        return _ended(_failed(tool, error, isinstance(error, CallCancelledError) and context.cancelled), context)
 
 
 async def _call_async(tool: Tool[..., Any], given: dict[str, Any], context: AsyncCallContext) -> Outcome:
     try:
-        return of_result(await tool.function(**tool.arguments.read(given, context)))
+        return _ended(of_result(await tool.function(**tool.arguments.read(given, context))), context)
     except BaseException as error:  # also the task's cancellation
-        return _failed(tool, error, isinstance(error, (asyncio.CancelledError, CallCancelledError)))
+        return _ended(_failed(tool, error, isinstance(error, (asyncio.CancelledError, CallCancelledError))), context)
+
+
+def _ended(outcome: Outcome, context: CallContext | AsyncCallContext) -> Outcome:
+    """Returns how a function has ended: one that waits has ended so, also if its code has caught the exception."""
+    suspension = context.journal.suspension
+    return outcome if suspension is None or isinstance(outcome, Interrupted) else Suspended(suspension.steps)
 
 
 def _failed(tool: Tool[..., Any], error: BaseException, interrupted: bool) -> Outcome:

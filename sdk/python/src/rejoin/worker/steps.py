@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
@@ -91,6 +91,8 @@ class Journal:
         self._recorded = {step.number: step for step in recorded}
         self._last = 0
         self._lock = threading.Lock()
+        self.suspension: Suspend | None = None
+        """What the function waits for. Then it asks for no further steps, also if its code catches the exception."""
 
     def next(self, name: str, kind: Kind) -> tuple[int, RecordedStep | None]:
         """Returns the number of the next step, and its record, if an earlier execution has one.
@@ -99,6 +101,8 @@ class Journal:
         """
         if not 1 <= len(name) <= NAME_MAX:
             raise ValueError(f"the name of a step has 1 to {NAME_MAX} characters, not {len(name)}")
+        if self.suspension is not None:
+            raise self.suspension
         with self._lock:
             self._last += 1
             number = self._last
@@ -113,6 +117,11 @@ class Journal:
                 "a function must ask for the same steps each time. Give a changed function another version"
             )
         return number, known
+
+    def suspend(self, waits: Sequence[Wait]) -> NoReturn:
+        """Leaves the function until these steps have ended."""
+        self.suspension = Suspend(waits)
+        raise self.suspension
 
 
 def result_of(step: RecordedStep) -> Any:
