@@ -121,6 +121,8 @@ begin
     end if;
 end
 $$;
+drop function kb.has_remote_call(kb.remote_calls, int);
+drop function kb.lock_remote_call(uuid);
 drop function kb.has_due_steps(uuid);
 drop table kb.remote_signals;
 drop table kb.remote_steps;

@@ -133,6 +133,36 @@ begin
 end
 $$;
 
+-- Locks a call of the caller's project until the transaction ends: its log, its job and itself, in this order. Null: there is no such call.
+create function kb.lock_remote_call(p_call uuid) returns kb.remote_calls
+language plpgsql as $$
+declare
+    v_log_id uuid;
+    v_call   kb.remote_calls;
+begin
+    select r.log_id into v_log_id
+    from kb.remote_calls c left join kb.agent_runs r on r.id = c.run_id
+    where c.id = p_call
+      and (c.project_id = kb.current_project() or current_setting('role', true) is distinct from 'rejoin_app');
+    if not found then
+        return null;
+    end if;
+    if v_log_id is not null then
+        perform stream.lock(v_log_id);
+    end if;
+    perform from queue.jobs j join kb.remote_calls c on c.job_id = j.id where c.id = p_call for update of j;
+    select * into v_call from kb.remote_calls c where c.id = p_call for update;
+    return v_call;
+end
+$$;
+
+-- Whether an attempt has a call. Otherwise another one has it, or its lease has expired and another one will.
+create function kb.has_remote_call(p_call kb.remote_calls, p_attempt int) returns boolean
+language sql as $$
+    select p_call.status = 'running' and p_call.attempt = p_attempt
+           and exists (select from queue.jobs j where j.id = p_call.job_id and j.attempt = p_attempt and j.state = 'running')
+$$;
+
 -- As before; a suspended call ends, too.
 create or replace function kb.end_remote_call(
     p_call    uuid,
@@ -144,30 +174,17 @@ create or replace function kb.end_remote_call(
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
-    v_log_id uuid;
-    v_run_id uuid;
-    v_call   kb.remote_calls;
+    v_call kb.remote_calls := kb.lock_remote_call(p_call);
 begin
-    select r.log_id, c.run_id into v_log_id, v_run_id
-    from kb.remote_calls c left join kb.agent_runs r on r.id = c.run_id
-    where c.id = p_call
-      and (c.project_id = kb.current_project() or current_setting('role', true) is distinct from 'rejoin_app');
-    if not found then
+    if v_call.id is null then
         return;
     end if;
-    if v_log_id is not null then
-        perform stream.lock(v_log_id);
-    end if;
-    perform from queue.jobs j join kb.remote_calls c on c.job_id = j.id where c.id = p_call for update of j;
-    select * into v_call from kb.remote_calls c where c.id = p_call for update;
     if v_call.status in ('waiting', 'running', 'suspended') then
         if p_attempt is null then
             -- Finishing takes running jobs only: take a lease for this transaction.
             update queue.jobs j set state = 'running', lease_until = now()
             where j.id = v_call.job_id and j.state = 'available';
-        elsif v_call.status <> 'running' or v_call.attempt <> p_attempt
-              or not exists (select from queue.jobs j where j.id = v_call.job_id and j.attempt = p_attempt and j.state = 'running') then
-            -- Another attempt has it, or its lease has expired and another one will.
+        elsif not kb.has_remote_call(v_call, p_attempt) then
             return;
         end if;
         -- A tool that fails is no failed job: the model goes on.
@@ -177,7 +194,7 @@ begin
         update kb.remote_calls c
         set status = p_status, output = p_output, error = p_error, ended_at = now()
         where c.id = p_call;
-        return query select p_status, v_run_id is not null and kb.resume_if_met(v_run_id);
+        return query select p_status, v_call.run_id is not null and kb.resume_if_met(v_call.run_id);
     elsif p_attempt is null or (v_call.attempt = p_attempt and v_call.status = p_status) then
         return query select v_call.status, false;
     end if;
@@ -230,26 +247,15 @@ create function kb.suspend_remote_call(p_call uuid, p_attempt int, p_steps jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
-    v_log_id uuid;
-    v_run_id uuid;
-    v_call   kb.remote_calls;
+    v_call   kb.remote_calls := kb.lock_remote_call(p_call);
+    v_run_id uuid := v_call.run_id;
     v_signal record;
     v_due    timestamptz;
 begin
-    select r.log_id, c.run_id into v_log_id, v_run_id
-    from kb.remote_calls c left join kb.agent_runs r on r.id = c.run_id
-    where c.id = p_call
-      and (c.project_id = kb.current_project() or current_setting('role', true) is distinct from 'rejoin_app');
-    if not found then
+    if v_call.id is null then
         return;
     end if;
-    if v_log_id is not null then
-        perform stream.lock(v_log_id);
-    end if;
-    perform from queue.jobs j join kb.remote_calls c on c.job_id = j.id where c.id = p_call for update of j;
-    select * into v_call from kb.remote_calls c where c.id = p_call for update;
-    if v_call.status <> 'running' or v_call.attempt <> p_attempt
-       or not exists (select from queue.jobs j where j.id = v_call.job_id and j.attempt = p_attempt and j.state = 'running') then
+    if not kb.has_remote_call(v_call, p_attempt) then
         -- A repeated request finds what the first one recorded.
         return query
         select case when v_call.status in ('waiting', 'suspended') and v_call.attempt = p_attempt

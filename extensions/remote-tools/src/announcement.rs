@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// Maximum number of tools of one worker.
+/// Maximum number of tools, and of agents, of one worker.
 pub const MAX_TOOLS: usize = 128;
 /// Maximum size of a worker's tools, in bytes of JSON.
 pub const TOOLS_MAX_BYTES: usize = 256 * 1024;
@@ -213,6 +213,12 @@ impl NewRemoteWorker {
             if !names.insert(tool.name.as_str()) {
                 return Err(format!("two tools are named {}; names are unique", tool.name));
             }
+        }
+        if self.agents.len() > MAX_TOOLS {
+            return Err(format!(
+                "a worker announces at most {MAX_TOOLS} agents, not {}",
+                self.agents.len()
+            ));
         }
         let mut agents = BTreeSet::new();
         for agent in &self.agents {

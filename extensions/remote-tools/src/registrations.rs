@@ -80,19 +80,29 @@ pub async fn register(
         .execute(&mut *db)
         .await?;
     }
-    for agent in &worker.agents {
-        announce_agent(db, workspace_id, agent).await?;
-    }
     Ok(id)
 }
 
-/// Stores an agent's definition, or changes that of an agent that a program executes.
-async fn announce_agent(
+/// A definition that an announcement has made or changed.
+#[derive(Debug)]
+pub struct AnnouncedAgent {
+    pub id: Uuid,
+    pub name: String,
+    pub is_new: bool,
+}
+
+/// Stores an agent's definition, or changes that of an agent that a program executes. None: it is there already.
+pub async fn announce_agent(
     db: &mut PgConnection,
     workspace_id: Uuid,
     agent: &RemoteAgentBody,
-) -> Result<(), RegisterError> {
+) -> Result<Option<AnnouncedAgent>, RegisterError> {
     let taken = || RegisterError::AgentTaken(agent.name.clone());
+    let announced = |id, is_new| AnnouncedAgent {
+        id,
+        name: agent.name.clone(),
+        is_new,
+    };
     let Some(known) = agents::find_by_name(&mut *db, workspace_id, &agent.name).await? else {
         let content = DefinitionContent {
             name: agent.name.clone(),
@@ -101,10 +111,8 @@ async fn announce_agent(
             config: json!({"flow": {"tool": agent.tool}}),
             ..DefinitionContent::blank()
         };
-        return agents::insert(db, workspace_id, &content)
-            .await?
-            .map(drop)
-            .ok_or_else(taken);
+        let made = agents::insert(db, workspace_id, &content).await?.ok_or_else(taken)?;
+        return Ok(Some(announced(made.id, true)));
     };
     if known.flow_type != agents::FUNCTION {
         return Err(taken());
@@ -112,12 +120,13 @@ async fn announce_agent(
     let id = known.id;
     let mut content = DefinitionContent::from(known);
     // The rest belongs to the workspace's admins.
-    if content.description != agent.description || content.config["flow"]["tool"] != agent.tool {
-        content.description.clone_from(&agent.description);
-        content.config["flow"]["tool"] = json!(agent.tool);
-        agents::update(db, workspace_id, id, &content).await?;
+    if content.description == agent.description && content.config["flow"]["tool"] == agent.tool {
+        return Ok(None);
     }
-    Ok(())
+    content.description.clone_from(&agent.description);
+    content.config["flow"]["tool"] = json!(agent.tool);
+    agents::update(db, workspace_id, id, &content).await?;
+    Ok(Some(announced(id, false)))
 }
 
 /// Replaces the registration of a worker, without its tools. None: it is not registered in this queue.

@@ -3,7 +3,8 @@
 //! - `registrations` workers announce themselves and their tools, and leave; the list of workers
 //! - `claims`        a worker takes calls, and renews their leases
 //! - `results`       a call ends, or reports progress
-//! - `steps`         what durable functions have done, and what they wait for
+//! - `steps`         what durable functions have done
+//! - `suspension`    what they wait for
 //! - `signals`       other programs' signals to such functions
 
 pub mod claims;
@@ -11,6 +12,7 @@ pub mod registrations;
 pub mod results;
 pub mod signals;
 pub mod steps;
+pub mod suspension;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -50,6 +52,7 @@ pub fn routes() -> Routes {
         .merge(claims::routes())
         .merge(results::routes())
         .merge(steps::routes())
+        .merge(suspension::routes())
         .merge(signals::routes())
 }
 

@@ -292,6 +292,11 @@ pub async fn asked_by(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<i64, sqlx
     .await
 }
 
+/// Returns a question. None: it was deleted.
+pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Question>, sqlx::Error> {
+    select_questions!("", "where q.id = $1", id).fetch_optional(db).await
+}
+
 /// Returns the question of a call, if any.
 pub async fn of_call(db: impl PgExecutor<'_>, tool_call_id: Uuid) -> Result<Option<Question>, sqlx::Error> {
     select_questions!("", "where tool_call_id = $1", tool_call_id)

@@ -2,10 +2,10 @@
 //! stores what became of them. Then the call is handed out again.
 
 use rejoin_commands::{DeferredWhat, EndRemoteCall, NewStep, RemoteEnd, SpawnWhat, StepWhat};
+use rejoin_runs::questions::{self, Question};
 use rejoin_runs::remote_steps::{self, RemoteStep, StepEnd, StepKind, StepStatus};
 use rejoin_runs::runs::{self, Run, RunState};
 use rejoin_runs::tool_calls::ToolCallRow;
-use rejoin_runs::{questions, select_questions};
 use rejoin_tools::arguments;
 use serde_json::{Value, json};
 
@@ -87,13 +87,13 @@ impl Execution {
     /// Returns what became of a step that was begun. None: it has not ended.
     async fn step_end(&self, step: &RemoteStep) -> Result<Option<StepEnd>, sqlx::Error> {
         let db = &self.request.services.db.pool_sqlx;
+        let Some(reference) = step.reference else {
+            return Ok(Some(StepEnd::failed(step.number, "it was not begun".to_owned())));
+        };
         if step.kind() == StepKind::Question {
-            let question = select_questions!("", "where q.id = $1", step.reference as _)
-                .fetch_optional(db)
-                .await?;
-            return Ok(match question {
+            return Ok(match questions::get(db, reference).await? {
                 Some(question) if question.is_pending() => None,
-                Some(questions::Question {
+                Some(Question {
                     status,
                     answer: Some(answer),
                     ..
@@ -104,11 +104,7 @@ impl Execution {
                 )),
             });
         }
-        let child = match step.reference {
-            Some(run_id) => runs::get(db, run_id).await?,
-            None => None,
-        };
-        Ok(match child {
+        Ok(match runs::get(db, reference).await? {
             Some(child) if matches!(child.state(), RunState::Queued | RunState::Running | RunState::Waiting) => None,
             Some(child) => Some(StepEnd::completed(step.number, result_of(&child))),
             None => Some(StepEnd::failed(

@@ -21,8 +21,13 @@ def refund(order: str, call: CallContext) -> dict[str, object]:
     price = order_status(order)["price"]
     if call.ask_user(f"Refund {price} euros for {order}?", ["yes", "no"]) != "yes":
         return {"order": order, "status": "kept"}
+
+    def pay() -> None:
+        with Path("refunds.txt").open("a") as file:
+            file.write(f"{order} {price}\n")
+
     # Recorded: it happens once, whatever happens to this program.
-    call.step("pay", lambda: Path("refunds.txt").open("a").write(f"{order} {price}\n"))
+    call.step("pay", pay)
     return {"order": order, "status": "refunded"}
 
 

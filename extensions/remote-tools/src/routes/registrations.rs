@@ -5,12 +5,15 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
 use rejoin_event_log::wakeup::Wake;
+use rejoin_http::audit::record;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Worker};
 use rejoin_http::extract::{Body, Segments};
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
+use rejoin_identity::audit::Action;
 use rejoin_integrations::mcp::offers;
 use serde::Serialize;
+use serde_json::json;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -139,12 +142,19 @@ async fn register(
     let max = state.args.remote_workers_max;
     let id = registrations::register(&mut tx, caller.workspace_id, &queue, &worker, alive_s, max)
         .await
-        .map_err(|error| match error {
-            RegisterError::Conflict { .. } => Problem::conflict("tool_conflict", error.to_string()),
-            RegisterError::AgentTaken(_) => Problem::conflict("agent_conflict", error.to_string()),
-            RegisterError::TooMany(_) => Problem::conflict("too_many_workers", error.to_string()),
-            RegisterError::Database(error) => error.into(),
-        })?;
+        .map_err(refused)?;
+    for agent in &worker.agents {
+        let announced = registrations::announce_agent(&mut tx, caller.workspace_id, agent).await;
+        if let Some(agent) = announced.map_err(refused)? {
+            let action = if agent.is_new {
+                Action::DefinitionCreated
+            } else {
+                Action::DefinitionChanged
+            };
+            let target = format!("agent_definition:{}", agent.id);
+            record(&mut tx, &caller, action, target, json!({ "name": agent.name })).await?;
+        }
+    }
     tx.commit().await?;
     state.bus.publish(Wake::tools(caller.workspace_id));
     let status = if worker.worker_id == Some(id) {
@@ -160,6 +170,15 @@ async fn register(
         claim_wait_max_s: WAIT_MAX_S,
     };
     Ok((status, Json(registration)))
+}
+
+fn refused(error: RegisterError) -> Problem {
+    match error {
+        RegisterError::Conflict { .. } => Problem::conflict("tool_conflict", error.to_string()),
+        RegisterError::AgentTaken(_) => Problem::conflict("agent_conflict", error.to_string()),
+        RegisterError::TooMany(_) => Problem::conflict("too_many_workers", error.to_string()),
+        RegisterError::Database(error) => error.into(),
+    }
 }
 
 /// Unregister a remote worker

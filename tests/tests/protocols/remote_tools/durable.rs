@@ -1,6 +1,6 @@
-//! Durable functions: a program records steps and hands a call back to wait; whoever takes the call next goes on from there.
+//! Durable functions: a program records steps and hands a call back to wait; the program that gets it next goes on from there.
 
-use rejoin_tests::app::{AppOptions, TestApp};
+use rejoin_tests::app::TestApp;
 use rejoin_tests::client::of_kind;
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support;
@@ -297,7 +297,7 @@ async fn a_cancelled_run_ends_what_its_function_waits_for() {
 
 #[tokio::test]
 async fn a_waiting_function_outlives_the_api_and_the_workers() {
-    let mut app = TestApp::with(AppOptions::default()).await;
+    let mut app = TestApp::start().await;
     let mut program = Program::register(app.client(), json!([tool("refund")])).await;
     let (_, posted) = asked(&app, json!({"order": "A-7"})).await;
     let call = program.next().await;
@@ -353,6 +353,8 @@ async fn what_a_function_can_t_wait_for_is_refused_with_a_reason() {
         "{problem}"
     );
     let mixed = json!({"number": 1, "name": "a", "status": "completed", "error": "no"});
+    is_refused(program.record(&call, mixed).await, bad, "invalid_step");
+    let mixed = json!({"number": 1, "name": "a", "status": "begun", "error": "no"});
     is_refused(program.record(&call, mixed).await, bad, "invalid_step");
     let large = done(1, "a", &"x".repeat(300_000));
     is_refused(
@@ -441,6 +443,14 @@ async fn a_program_s_function_is_an_agent() {
     );
     assert!(app.model.requests().is_empty(), "no model was asked");
 
+    // The definition is in the audit log once, however often it is announced.
+    let (status, _) = register("clerk").await;
+    assert_eq!(status, StatusCode::CREATED);
+    let audit = format!("/api/admin/projects/{}/audit", app.db.workspace_id);
+    let (_, entries) = app.client().get(&audit).await;
+    let of_agent = entries["items"].as_array().unwrap().iter();
+    let of_agent = of_agent.filter(|entry| entry["target"] == format!("agent_definition:{}", agent.as_str().unwrap()));
+    assert_eq!(of_agent.count(), 1, "{entries}");
     // An agent of another kind is not replaced.
     app.agent("auditor", &[]).await;
     is_refused(register("auditor").await, StatusCode::CONFLICT, "agent_conflict");
