@@ -25,10 +25,11 @@ quietly install "$bin/pip" install --quiet --disable-pip-version-check --no-deps
 pyright=$("$bin/python" -c 'import pathlib, pyright; print(pathlib.Path(pyright.__file__).with_name("dist") / "index.js")')
 
 checks() {
-    quietly format "$bin/ruff" format --check .
-    quietly lint "$bin/ruff" check .
+    quietly format "$bin/ruff" format --check --config pyproject.toml . ../conformance
+    quietly lint "$bin/ruff" check --config pyproject.toml . ../conformance
     quietly mypy "$bin/mypy"
     quietly pyright node "$pyright" --pythonpath "$bin/python" --project .
+    quietly conformance "$bin/python" ../conformance/run.py -- "$bin/python" tests/conformance_program.py
 }
 
 # Side by side: the tests mostly wait for the server.
@@ -38,4 +39,4 @@ trap 'kill "$checks" 2>/dev/null || true' EXIT
 quietly pytest "$bin/pytest" -o cache_dir="$tools/pytest" "$@"
 wait "$checks"
 trap - EXIT
-say "sdk/python: ruff, mypy and pyright are clean; $(tail -n 1 "$tools/pytest.log")"
+say "sdk/python: ruff, mypy and pyright are clean; conformance: $(tail -n 1 "$tools/conformance.log"); $(tail -n 1 "$tools/pytest.log")"

@@ -56,7 +56,7 @@ const fn scene(
     }
 }
 
-const SCENES: [Scene; 22] = [
+const SCENES: [Scene; 23] = [
     scene(
         Fault::NoFence,
         &["chat"],
@@ -100,6 +100,7 @@ const SCENES: [Scene; 22] = [
     scene(Fault::LostCallRepeated, &["program"], &[], 8, &["I7"]),
     scene(Fault::StaleResultAccepted, &["program"], &[], 10, &["I15"]),
     scene(Fault::StepsForgotten, &["program"], &[], 8, &["I7", "I16"]),
+    scene(Fault::TextKept, &["answers"], &[], 8, &["I4"]),
 ];
 
 #[expect(clippy::print_stdout, reason = "the verdict goes to whoever asked")]

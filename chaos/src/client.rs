@@ -34,6 +34,8 @@ pub struct Message<'a> {
     pub on_busy: Option<&'a str>,
     /// With the run's tools.
     pub with_agent: bool,
+    /// With the agent that users' programs execute.
+    pub to_program: bool,
     /// To this agent directly, without a conversation.
     pub triggers: bool,
 }
@@ -47,6 +49,7 @@ impl<'a> Message<'a> {
             conversation: None,
             on_busy: None,
             with_agent: false,
+            to_program: false,
             triggers: false,
         }
     }
@@ -65,6 +68,8 @@ impl Client {
                 body["conversationId"] = json!(id);
             } else if message.with_agent {
                 body["agentDefinitionId"] = json!(user.agent_id);
+            } else if message.to_program {
+                body["agentDefinitionId"] = json!(user.program_agent_id);
             }
             let query = message
                 .on_busy

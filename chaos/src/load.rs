@@ -2,6 +2,7 @@
 //! restarts when it ends, until the run's time ends.
 //!
 //! - `chat`      plain turns, one after the other in a conversation
+//! - `answers`   an agent that users' programs execute
 //! - `calls`     an agent that pays and reads; `program`: the same with tools of users' programs
 //! - `busy`      a second message while a turn runs: queued, refused, or interrupting
 //! - `cancels`   turns that are cancelled, early or late
@@ -11,6 +12,7 @@
 //! - `together`  trees of sub-agents, DAGs of tasks, questions to users
 //! - `stranger`  a user who tries to access others' data
 
+mod answers;
 mod busy;
 mod calls;
 mod cancels;
@@ -62,6 +64,7 @@ pub fn all() -> Vec<Arc<dyn Load>> {
         Arc::new(insistent::Insistent),
         Arc::new(outside::Outside),
         Arc::new(calls::Calls::OF_PROGRAMS),
+        Arc::new(answers::Answers),
         Arc::new(together::Together),
         Arc::new(stranger::Stranger),
     ]

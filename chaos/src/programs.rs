@@ -3,8 +3,10 @@
 //!
 //! A program is a task of this process that speaks the worker protocol; being gone means that it never sends anything again.
 //!
-//! - `flow` a durable function
+//! - `answer` the function of an agent
+//! - `flow`   a durable function
 
+mod answer;
 mod flow;
 
 use std::fs::{File, OpenOptions};
@@ -24,7 +26,7 @@ use uuid::Uuid;
 
 use crate::client::{Client, answer_of};
 use crate::evidence::{Accepted, now_us};
-use crate::tools::{Effect, PROGRAM_FLOW, PROGRAM_LOOK, PROGRAM_PAY};
+use crate::tools::{Effect, PROGRAM_ANSWER, PROGRAM_FLOW, PROGRAM_LOOK, PROGRAM_PAY};
 use crate::world::World;
 
 /// Programs of each project.
@@ -138,10 +140,10 @@ impl Program {
                         let (program, call, mood) = (self.clone(), call.clone(), Mood::any(dice));
                         let id = id.clone();
                         calls.spawn(async move {
-                            if call["tool"] == PROGRAM_FLOW {
-                                program.flow(&id, &call, mood).await;
-                            } else {
-                                program.execute(&id, &call, mood).await;
+                            match call["tool"].as_str() {
+                                Some(PROGRAM_FLOW) => program.flow(&id, &call, mood).await,
+                                Some(PROGRAM_ANSWER) => program.answer(&id, &call, mood).await,
+                                _ => program.execute(&id, &call, mood).await,
                             }
                         });
                     }
@@ -164,10 +166,14 @@ impl Program {
                 },
             })
         };
+        let mut answer = tool(PROGRAM_ANSWER, true);
+        answer["inputSchema"] =
+            json!({"type": "object", "required": ["message"], "properties": {"message": {"type": "string"}}});
         let tools = json!([
             tool(PROGRAM_PAY, false),
             tool(PROGRAM_LOOK, true),
-            tool(PROGRAM_FLOW, true)
+            tool(PROGRAM_FLOW, true),
+            answer
         ]);
         let body = json!({"name": "chaos", "slots": SLOTS, "tools": tools});
         loop {

@@ -28,6 +28,10 @@ pub const PROGRAM_LOOK: &str = "program_look";
 /// A durable function of theirs: it may be repeated, but what it pays in its first step may not.
 pub const PROGRAM_FLOW: &str = "program_flow";
 
+/// The function of an agent of theirs, which writes its answer while it works.
+pub const PROGRAM_ANSWER: &str = "program_answer";
+pub const PROGRAM_AGENT: &str = "chaos program";
+
 /// An external effect.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Effect {

@@ -64,6 +64,8 @@ pub struct User {
     pub key: String,
     /// An agent of the project, with the run's tools.
     pub agent_id: Uuid,
+    /// The agent that users' programs execute.
+    pub program_agent_id: Uuid,
 }
 
 pub struct World {
@@ -297,11 +299,18 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
             ..mcp::Settings::new(mcp_server::NAME, mcp::Transport::Stdio)
         };
         mcp::create(&mut connection, workspace_id, &outside, None).await?;
-        places.push((workspace_id, agent.id));
+        tools::PROGRAM_AGENT.clone_into(&mut content.name);
+        agents::FUNCTION.clone_into(&mut content.flow_type);
+        content.tools = Vec::new();
+        content.config = json!({ "flow": { "tool": tools::PROGRAM_ANSWER } });
+        let of_programs = agents::insert(&mut connection, workspace_id, &content)
+            .await?
+            .context("the agent's name is free")?;
+        places.push((workspace_id, agent.id, of_programs.id));
     }
     let mut users = Vec::new();
     for number in 0..USERS {
-        let (workspace_id, agent_id) = places[number % places.len()];
+        let (workspace_id, agent_id, program_agent_id) = places[number % places.len()];
         let user_id = workspaces::ensure_user(&mut connection, &format!("user-{number}@example.org")).await?;
         workspaces::add_member(&mut connection, workspace_id, user_id, workspaces::Role::Owner).await?;
         let (_, key) =
@@ -311,6 +320,7 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
             user_id,
             key,
             agent_id,
+            program_agent_id,
         });
     }
     Ok(users)

@@ -86,6 +86,8 @@ pub struct ExecuteRequest {
     pub tools: Vec<SharedTool>,
     /// Which of them are shown to the model.
     pub selection: Selection,
+    /// Whether a user's program executes its turns.
+    pub is_function: bool,
     /// Which of them the client executes: these are always shown.
     pub client_tools: ClientTools,
     /// The models: the definition's, then its fallbacks.

@@ -7,6 +7,12 @@ use super::Case;
 use super::case::text_of;
 use crate::evidence::Expected;
 
+/// Reasons of resets that take the text of a program's step back.
+const TAKEN_BACK: [&str; 2] = [
+    "the program that wrote it was lost",
+    "the step that wrote it has failed",
+];
+
 pub(super) fn check(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
     let messages: HashMap<_, _> = case.messages.iter().map(|message| (message.id, message)).collect();
@@ -32,8 +38,14 @@ pub(super) fn check(case: &Case) -> Vec<String> {
                 post.key, message.content
             ));
         }
+        // An attempt of the run may take several texts of its program back.
         let attempts: Vec<i64> = events
             .iter()
+            .filter(|event| {
+                !event.json["reason"]
+                    .as_str()
+                    .is_some_and(|reason| TAKEN_BACK.contains(&reason))
+            })
             .filter_map(|event| event.json["attempt"].as_i64())
             .collect();
         if !attempts.windows(2).all(|pair| pair[0] < pair[1]) {

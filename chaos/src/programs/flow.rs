@@ -74,7 +74,7 @@ impl Program {
     }
 
     /// Returns the recorded steps of a call. None: it is gone.
-    async fn steps(&self, call: &Value) -> Option<Vec<Value>> {
+    pub(super) async fn steps(&self, call: &Value) -> Option<Vec<Value>> {
         let path = format!(
             "/api/workers/default/calls/{}/steps",
             call["id"].as_str().unwrap_or_default()
@@ -91,7 +91,14 @@ impl Program {
     }
 
     /// Records a step. False: the attempt does not have the call.
-    async fn record(&self, id: &str, call: &Value, number: i64, status: &str, output: Option<&Value>) -> bool {
+    pub(super) async fn record(
+        &self,
+        id: &str,
+        call: &Value,
+        number: i64,
+        status: &str,
+        output: Option<&Value>,
+    ) -> bool {
         let body = json!({
             "workerId": id, "attempt": call["attempt"], "number": number, "name": format!("step {number}"),
             "status": status, "output": output,

@@ -230,10 +230,10 @@ impl NewRemoteWorker {
             if name.trim().is_empty()
                 || [name, description]
                     .iter()
-                    .any(|text| text.chars().count() > AGENT_TEXT_MAX_CHARS)
+                    .any(|text| text.chars().count() > AGENT_TEXT_MAX_CHARS || text.contains('\0'))
             {
                 return Err(format!(
-                    "an agent has a name and a description of at most {AGENT_TEXT_MAX_CHARS} characters"
+                    "an agent has a name and a description of at most {AGENT_TEXT_MAX_CHARS} characters, without NUL"
                 ));
             }
             if !names.contains(tool.as_str()) {

@@ -148,6 +148,10 @@ pub struct Record {
     pub output_schema: Option<Value>,
     /// The queue of its job.
     pub queue: String,
+    /// It executes the turn of an agent: what its run's events have besides their type, as JSON.
+    pub answers: Option<String>,
+    /// A step has written text, and has not ended.
+    pub is_writing: bool,
 }
 
 impl Record {
@@ -161,7 +165,8 @@ impl Record {
 pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Record>, sqlx::Error> {
     sqlx::query_as!(
         Record,
-        r#"select worker_id, attempt, suspensions, output_schema, kb.remote_queue(project_id, queue, tool, version) as "queue!"
+        r#"select worker_id, attempt, suspensions, output_schema, kb.remote_queue(project_id, queue, tool, version) as "queue!",
+                  answers, writing_step is not null as "is_writing!"
            from kb.remote_calls where id = $1"#,
         id
     )

@@ -7,6 +7,7 @@
 //! - `registrations` workers and their tools: rows of `kb.remote_workers` and `kb.remote_tools`
 //! - `calls`         calls of a worker: claim, renew, progress, retry
 //! - `steps`         steps of durable functions, and signals to them
+//! - `texts`         text of answers, before their end
 //! - `waiting`       claims that wait for a call
 //! - `tool`          a registered tool, as agents and MCP clients get it
 //! - `extension`     the tools of a workspace, and the sweeps
@@ -21,6 +22,7 @@ pub mod registrations;
 pub mod routes;
 pub mod settings;
 pub mod steps;
+pub mod texts;
 mod tool;
 pub mod waiting;
 

@@ -5,6 +5,7 @@
 //! - `results`       a call ends, or reports progress
 //! - `steps`         what durable functions have done
 //! - `suspension`    what they wait for
+//! - `text`          answers that they write while they work
 //! - `signals`       other programs' signals to such functions
 
 pub mod claims;
@@ -13,6 +14,7 @@ pub mod results;
 pub mod signals;
 pub mod steps;
 pub mod suspension;
+pub mod text;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -53,6 +55,7 @@ pub fn routes() -> Routes {
         .merge(results::routes())
         .merge(steps::routes())
         .merge(suspension::routes())
+        .merge(text::routes())
         .merge(signals::routes())
 }
 

@@ -77,6 +77,7 @@ impl Tool for RemoteTool {
             remote: &self.remote,
             input: &arguments,
             repeatable: self.spec.read_only || self.spec.idempotent,
+            answers: None,
         };
         let scope = match context.user_id {
             Some(user_id) => rls::Scope::User(Owner {

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from protocol_server import ProtocolServer
 
 from cutting_proxy import CuttingProxy
 from live_server import LiveServer
-from protocol_server import ProtocolServer
 from rejoin import Client
 from scripted_model import ScriptedModel
 

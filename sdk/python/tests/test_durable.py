@@ -7,8 +7,8 @@ from collections import deque
 from typing import Any
 
 import pytest
-
 from protocol_server import ProtocolServer
+
 from rejoin import (
     AgentResult,
     AsyncCallContext,

@@ -146,3 +146,17 @@ def test_a_durable_function_outlives_its_process(server: LiveServer, client: Cli
     assert call.result == {"price": "price", "answer": "yes", "paid": {"by": auditor}, "shipped": "ship", "audit": "All is well."}
     # The step was idempotent, and its first execution had not come to its effect.
     assert (tmp_path / "effects").read_text().split() == ["price", "ship"]
+
+
+def test_an_answer_of_an_agent_outlives_its_process(server: LiveServer, client: Client, tmp_path: Path) -> None:
+    with program(server, client) as first:
+        turn = client.send(f"Tell me a story in {tmp_path}", agent="narrator")
+        for _ in turn:
+            if turn.state.text == "Once in a ":
+                break
+        until((tmp_path / "telling-1").exists)
+        first.kill()
+        with program(server, client):
+            (tmp_path / "end").touch()
+            assert turn.text(timeout_s=LIMIT_S) == "Once in a forest."
+    assert (turn.state.text, len(turn.state.resets)) == ("Once in a forest.", 1)

@@ -12,8 +12,8 @@ from typing import Any
 
 import anyio
 import pytest
-
 from protocol_server import KEY, ProtocolServer
+
 from rejoin import (
     AgentFunction,
     AsyncCallContext,

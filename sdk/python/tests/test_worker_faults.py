@@ -12,8 +12,8 @@ from pathlib import Path
 
 import anyio
 import pytest
-
 from protocol_server import KEY, ProtocolServer
+
 from rejoin import AsyncCallContext, ToolFailure, tool
 from test_worker import LIMIT_S, add, serving
 from worker_program import worker_process
@@ -182,6 +182,8 @@ async def test_a_process_that_was_paused_for_longer_than_its_lease_drops_its_res
         await api.until((tmp_path / "begun-1").exists)
         process.send_signal(signal.SIGSTOP)
         assert (await api.ended(call)).status == "outcome_unknown"
+        # Its last claim has kept the registration.
+        await api.until(lambda: not api.workers)
         (tmp_path / "end").touch()
         process.send_signal(signal.SIGCONT)
         assert (await api.ended(api.offer("echo", text="again"))).output == "again"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rejoin import CallContext, Limits, Worker, tool
+from rejoin import CallContext, Limits, Worker, agent, tool
 
 HOLD_LIMIT_S = 60.0
 
@@ -81,6 +81,21 @@ def order(folder: str, call: CallContext) -> dict[str, object]:
     }
 
 
+@agent
+def narrator(message: str, call: CallContext) -> None:
+    """Tells a story. It creates `telling-ATTEMPT` in the folder that the message names, and waits for a file `end` there."""
+    folder = message.rsplit(" ", 1)[1]
+
+    def tell() -> None:
+        call.write("in a ")
+        Path(folder, f"telling-{call.attempt}").touch()
+        _until(Path(folder, "end"))
+        call.write("forest.")
+
+    call.step("begin", lambda: call.write("Once "))
+    call.step("tell", tell, idempotent=True)
+
+
 def _until(path: Path) -> None:
     deadline = time.monotonic() + HOLD_LIMIT_S
     while not path.exists():
@@ -103,7 +118,7 @@ def worker_process(url: str, api_key: str, drain_timeout_s: float = 60) -> Itera
 
 if __name__ == "__main__":
     Worker(
-        [echo, hold, hold_idempotent, order, pay, wait_cancelled],
+        [echo, hold, hold_idempotent, narrator, order, pay, wait_cancelled],
         slots=4,
         name=f"program-{os.getpid()}",
         drain_timeout_s=float(sys.argv[1]),

@@ -72,6 +72,8 @@ pub enum DeferredWhat {
         input: Value,
         /// It may be repeated after a lost program.
         repeatable: bool,
+        /// It executes the turn, and may publish text of the answer.
+        is_turn: bool,
     },
     /// A suspended call of a user's program waits for these.
     Steps(Vec<NewStep>),
@@ -229,12 +231,14 @@ impl SuspendRun<'_> {
                     remote,
                     input,
                     repeatable,
+                    is_turn,
                 } => {
                     tool_calls::mark_running(db, call.id).await?;
                     // What a later attempt knows it by, whatever became of the tool.
                     let note = json!({"remote": {"queue": remote.queue, "version": remote.version}});
                     tool_calls::note(db, call.id, &note).await?;
                     events.push(run.event(started_with(call, input)));
+                    let answers = is_turn.then(|| run.event_fields());
                     let new = NewRemoteCall {
                         id: call.id,
                         workspace_id: run.workspace_id,
@@ -245,6 +249,7 @@ impl SuspendRun<'_> {
                         remote,
                         input,
                         repeatable: *repeatable,
+                        answers: answers.as_deref(),
                     };
                     wake.merge(remote_calls::insert(db, &new).await?);
                 }

@@ -49,10 +49,12 @@ pub enum Fault {
     StaleResultAccepted,
     /// A durable function that begins again does not get its recorded steps (I7).
     StepsForgotten,
+    /// What the step of an agent's function has written is kept when its program is lost, and written again (I4).
+    TextKept,
 }
 
 impl Fault {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::NoFence,
         Self::NoPoll,
         Self::SettleBeforeEvents,
@@ -75,6 +77,7 @@ impl Fault {
         Self::LostCallRepeated,
         Self::StaleResultAccepted,
         Self::StepsForgotten,
+        Self::TextKept,
     ];
 
     /// The name in the environment variable.
@@ -102,6 +105,7 @@ impl Fault {
             Self::LostCallRepeated => "lost-call-repeated",
             Self::StaleResultAccepted => "stale-result-accepted",
             Self::StepsForgotten => "steps-forgotten",
+            Self::TextKept => "text-kept",
         }
     }
 }

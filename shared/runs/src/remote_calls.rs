@@ -48,6 +48,8 @@ pub struct NewRemoteCall<'a> {
     pub input: &'a Value,
     /// It may be handed out again after a lost worker.
     pub repeatable: bool,
+    /// It executes the turn of an agent: what its run's events have besides their type, as JSON. None: any other call.
+    pub answers: Option<&'a str>,
 }
 
 /// How far a call is.
@@ -89,8 +91,17 @@ pub async fn insert(db: &mut PgConnection, call: &NewRemoteCall<'_>) -> Result<W
         call.remote.timeout_s,
         MAX_ATTEMPTS
     )
-    .execute(db)
+    .execute(&mut *db)
     .await?;
+    if let Some(answers) = call.answers {
+        sqlx::query!(
+            "update kb.remote_calls set answers = $2 where id = $1",
+            call.id,
+            answers
+        )
+        .execute(db)
+        .await?;
+    }
     Ok(Wake::queue(queue(
         call.workspace_id,
         &call.remote.queue,
@@ -107,6 +118,19 @@ pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<RemoteCall>
         id
     )
     .fetch_optional(db)
+    .await
+}
+
+/// Returns what the calls of a turn, those after step `turn_step` of the run, have written of its answer: what its readers have.
+pub async fn written(db: impl PgExecutor<'_>, run_id: Uuid, turn_step: i32) -> Result<String, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select coalesce(string_agg(t.text, '' order by t.seq), '') as "text!"
+           from kb.agent_run_tool_calls c join kb.remote_texts t on t.call_id = c.id
+           where c.run_id = $1 and c.step_number > $2"#,
+        run_id,
+        turn_step
+    )
+    .fetch_one(db)
     .await
 }
 

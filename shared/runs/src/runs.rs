@@ -205,6 +205,16 @@ impl Run {
             ..Event::of(self.id, kind)
         }
     }
+
+    /// Returns what the events of this run have besides their type, as JSON.
+    pub fn event_fields(&self) -> String {
+        let token = String::new();
+        let mut fields = serde_json::json!(self.event(Kind::Token { token }));
+        for name in ["type", "token"] {
+            fields.as_object_mut().expect("an event is an object").remove(name);
+        }
+        fields.to_string()
+    }
 }
 
 /// A run to be queued.

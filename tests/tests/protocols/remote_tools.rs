@@ -1,9 +1,11 @@
 //! Tools of a program that takes its calls over HTTP (docs/reference/worker-protocol.md): the test is the program.
 //!
+//! - `agents` agents whose turns a program executes
 //! - `durable` steps of functions, and what they wait for
 //! - `outcomes` what becomes of a call whose program is lost, fails, or is not wanted
 //! - `registration` who may register what
 
+mod agents;
 mod durable;
 mod outcomes;
 mod registration;

@@ -66,6 +66,7 @@ pub(super) async fn step_loop(
         .unwrap_or_default();
     let flow = definition.and_then(FlowModel::of);
     let is_flow = flow.is_some();
+    let is_function = flow.as_ref().is_some_and(|flow| flow.program_tool().is_some());
     let max_depth = definition.and_then(|definition| definition.max_depth);
     let mut handoffs = if is_flow || matches!(run.part(), Some(Part::PlanStep { .. } | Part::Suggestion)) {
         // A flow's next step is defined by its definition; a plan's step keeps its agent.
@@ -124,6 +125,7 @@ pub(super) async fn step_loop(
         run: run.clone(),
         attempt: job.attempt,
         selection,
+        is_function,
         client_tools,
         tools,
         handoffs,

@@ -68,10 +68,11 @@ fn said(message: Option<&Message>) -> &str {
     }
 }
 
-/// The answer of a result: a text as it is, anything else as JSON.
+/// The answer of a result: a text as it is, anything else as JSON. Null: the function has written its answer, or has none.
 fn text_of(content: &str) -> String {
     match serde_json::from_str(content) {
         Ok(Value::String(text)) => text,
+        Ok(Value::Null) => String::new(),
         _ => content.to_owned(),
     }
 }
@@ -113,7 +114,11 @@ mod tests {
         assert_eq!((calls[0].id.as_str(), calls[0].name.as_str()), ("flow_2", "billing"));
         let expected = json!({"message": "refund A-7", "history": [{"role": "user", "text": "hello"}]});
         assert_eq!(calls[0].arguments, expected);
-        for (content, text) in [("\"done\"", "done"), (r#"{"refunded":true}"#, r#"{"refunded":true}"#)] {
+        for (content, text) in [
+            ("\"done\"", "done"),
+            ("null", ""),
+            (r#"{"refunded":true}"#, r#"{"refunded":true}"#),
+        ] {
             let answered = request([messages.clone(), vec![result(content, false)]].concat());
             let Ok(NextAction::Answer(answer)) = next("billing", &answered) else {
                 panic!("an answer");

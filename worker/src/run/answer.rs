@@ -8,6 +8,7 @@ use super::{Execution, Interrupt};
 use crate::publish::StreamEvent;
 use rejoin_model_client::retry::stream_with_retry;
 use rejoin_model_client::{Chunk, Finish, ModelError, ModelRequest, ModelStream, Reasoning, ToolCall, Usage};
+use rejoin_runs::remote_calls;
 use rejoin_tools::SharedTool;
 use rejoin_types::events::Kind;
 use rejoin_types::text::{storable, storable_json};
@@ -129,7 +130,15 @@ impl Execution {
             reasoning: None,
         };
         while let Some(chunk) = stream.next().await {
-            match storable_chunk(chunk.map_err(AnswerError::Model)?) {
+            let chunk = storable_chunk(chunk.map_err(AnswerError::Model)?);
+            if self.request.is_function && matches!(chunk, Chunk::Text(_)) {
+                // Readers have it already. The result of the function follows.
+                let (db, run) = (&self.request.services.db.pool_sqlx, &self.request.run);
+                let written = remote_calls::written(db, run.id, run.turn_step).await;
+                answer.text = written.map_err(AnswerError::Database)?;
+                self.reply.push_str(&answer.text);
+            }
+            match chunk {
                 Chunk::Text(text) if text.is_empty() => {}
                 // Published once it is known to be valid.
                 Chunk::Text(text) if self.output.is_some() => answer.text.push_str(&text),

@@ -45,7 +45,7 @@ impl Execution {
         if let Some(question) = asked.map_err(|error| End::database("reading a question", error))? {
             return Ok(match self.answered(call, &question).await {
                 // It was approved.
-                Answer::Acts(tool, input) => handed_over(&tool, input),
+                Answer::Acts(tool, input) => self.handed_over(&tool, input),
                 other => other,
             });
         }
@@ -62,23 +62,25 @@ impl Execution {
             let question = coordination::confirmation(&call.tool_name, &input);
             return Ok(Answer::Awaited(DeferredWhat::Confirm(question)));
         }
-        Ok(handed_over(&tool, input))
+        Ok(self.handed_over(&tool, input))
     }
-}
 
-/// The call begins with these arguments, and waits for a worker.
-fn handed_over(tool: &SharedTool, input: Value) -> Answer {
-    let spec = tool.spec();
-    match tool.remote() {
-        Some(remote) => Answer::Awaited(DeferredWhat::Remote {
-            remote: Box::new(remote.clone()),
-            input,
-            repeatable: spec.read_only || spec.idempotent || rejoin_faults::enabled(Fault::LostCallRepeated),
-        }),
-        None => Answer::Ended(Ended::refused(format!(
-            "the tool {} is no longer remote; call it again",
-            spec.name
-        ))),
+    /// The call begins with these arguments, and waits for a worker.
+    fn handed_over(&self, tool: &SharedTool, input: Value) -> Answer {
+        let spec = tool.spec();
+        match tool.remote() {
+            Some(remote) => Answer::Awaited(DeferredWhat::Remote {
+                remote: Box::new(remote.clone()),
+                input,
+                repeatable: spec.read_only || spec.idempotent || rejoin_faults::enabled(Fault::LostCallRepeated),
+                // Otherwise readers get the answer at its end.
+                is_turn: self.request.is_function && self.request.callback.is_some() && self.output.is_none(),
+            }),
+            None => Answer::Ended(Ended::refused(format!(
+                "the tool {} is no longer remote; call it again",
+                spec.name
+            ))),
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use super::{RemoteToolsState, Routes};
 use crate::calls::{self, Record};
+use crate::texts;
 
 /// Maximum size of an output, in bytes of JSON: with the rest of its request, it is below the limit of request bodies.
 const OUTPUT_MAX_BYTES: usize = 1_000_000;
@@ -107,11 +108,19 @@ async fn complete(
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "output_too_large", detail));
     }
     let record = held(&state, &caller, id, body.worker_id, body.attempt).await?;
-    let output = storable_json(body.output);
+    let mut output = storable_json(body.output);
+    settle_text(&state, &caller, id, body.attempt, &record).await?;
     let faults = match record.output_schema {
         Some(schema) => mismatch(schema, output.clone()).await,
         None => None,
     };
+    if record.answers.is_some() && output.is_string() {
+        let written = texts::written(&mut *caller.begin(&state).await?, id).await?;
+        // Its readers have it.
+        if output == written {
+            output = Value::Null;
+        }
+    }
     match faults {
         None => end(&state, &caller, id, body.attempt, RemoteEnd::Completed(&output)).await,
         Some(why) => end(&state, &caller, id, body.attempt, RemoteEnd::Failed(&why)).await,
@@ -145,6 +154,7 @@ async fn fail(
     Body(body): Body<FailureBody>,
 ) -> Result<Json<CallState>, Problem> {
     let record = held(&state, &caller, id, body.worker_id, body.attempt).await?;
+    settle_text(&state, &caller, id, body.attempt, &record).await?;
     let error: String = storable(body.error).chars().take(ERROR_MAX_CHARS).collect();
     if body.retry && record.tries() < MAX_ATTEMPTS {
         let mut tx = caller.begin(&state).await?;
@@ -212,6 +222,22 @@ async fn end(
     };
     state.bus.publish(ended.wake);
     Ok(Json(CallState { status: ended.status }))
+}
+
+/// Discards what a step has written that has not ended: its call ends, or is handed back.
+pub(super) async fn settle_text(
+    state: &RemoteToolsState,
+    caller: &Caller,
+    id: Uuid,
+    attempt: i32,
+    record: &Record,
+) -> Result<(), Problem> {
+    if record.is_writing {
+        let mut tx = caller.begin(state).await?;
+        texts::settle(&mut tx, id, attempt, None, false).await?;
+        tx.commit().await?;
+    }
+    Ok(())
 }
 
 /// Returns the record of a call that this worker's attempt got. Whether it still has it is for the command to find out.

@@ -19,6 +19,7 @@ use uuid::Uuid;
 use super::results::{CallState, ERROR_MAX_CHARS, held, stale};
 use super::{RemoteToolsState, Routes};
 use crate::steps::{self, FunctionStep, Recorded};
+use crate::texts;
 
 /// Maximum size of a step's output, and of what a step asks for, in bytes of JSON.
 const STEP_MAX_BYTES: usize = 256 * 1024;
@@ -95,7 +96,7 @@ async fn record_step(
     if let Some(output) = &output {
         checked_size("output", output)?;
     }
-    held(&state, &caller, id, body.worker_id, body.attempt).await?;
+    let record = held(&state, &caller, id, body.worker_id, body.attempt).await?;
     let step = FunctionStep {
         number: body.number,
         name: &name,
@@ -104,6 +105,9 @@ async fn record_step(
         error: error.as_deref(),
     };
     let mut tx = caller.begin(&state).await?;
+    if record.is_writing && status != StepStatus::Begun {
+        texts::settle(&mut tx, id, body.attempt, Some(step.number), is_completed).await?;
+    }
     let recorded = steps::record(&mut tx, id, body.attempt, &step).await?;
     let is_overlooked = recorded == Recorded::Changed && rejoin_faults::enabled(Fault::StepsForgotten);
     if recorded != Recorded::Recorded && !is_overlooked {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::results::{CallState, held};
+use super::results::{CallState, held, settle_text};
 use super::steps::{NAME_MAX_CHARS, checked_name, checked_size, refused};
 use super::{RemoteToolsState, Routes};
 use crate::steps::{self, Recorded, WaitStep};
@@ -197,6 +197,7 @@ async fn suspend(
         return Err(Problem::bad_request("invalid_suspension", detail));
     }
     let record = held(&state, &caller, id, body.worker_id, body.attempt).await?;
+    settle_text(&state, &caller, id, body.attempt, &record).await?;
     let mut tx = caller.begin(&state).await?;
     let (recorded, wake) = steps::suspend(&mut tx, id, body.attempt, &steps).await?;
     if recorded != Recorded::Recorded {

@@ -29,6 +29,7 @@ TOLERANCE_S = 300
 _PREFIX = "whsec_"
 _VERSION = "v1"
 _SECRET_MIN_BYTES = 16
+_TIMESTAMP_MAX_DIGITS = 15
 
 
 class WebhookEvent(Model):
@@ -61,7 +62,7 @@ def verify(
     content = body.encode() if isinstance(body, str) else bytes(body)
     values = {name.lower(): value for name, value in headers.items()}
     delivery, timestamp, signatures = (_header(values, f"webhook-{name}") for name in ("id", "timestamp", "signature"))
-    if not (timestamp.isascii() and timestamp.isdigit()):
+    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= _TIMESTAMP_MAX_DIGITS):
         raise WebhookVerificationError("the header webhook-timestamp is not a number of seconds")
     expected = hmac.digest(key, f"{delivery}.{timestamp}.".encode() + content, "sha256")
     # All are compared, in constant time each.

@@ -109,6 +109,7 @@ async fn without_a_callback_the_executor_emits_nothing() {
             Default::default(),
         ),
         handoffs: Vec::new(),
+        is_function: false,
         selection: Default::default(),
         client_tools: Default::default(),
         planning: Default::default(),

@@ -145,6 +145,7 @@ async fn fill_waits(app: &TestApp) {
          select kb.end_remote_call(id, null, 'cancelled', null, null) from kb.remote_calls;
          insert into kb.remote_steps (call_id, number, project_id, name, kind, status, attempt)
              select id, 1, project_id, 'pay', 'function', 'begun', 1 from kb.remote_calls;
+         insert into kb.remote_texts (call_id, step, piece, project_id, seq, text) select id, 1, 1, project_id, 1, 'a' from kb.remote_calls;
          insert into kb.remote_signals (id, project_id, run_id, name, data)
              select gen_random_uuid(), project_id, id, 'paid', '1' from kb.agent_runs limit 1;
          insert into kb.webhook_endpoints (id, project_id, url, events)

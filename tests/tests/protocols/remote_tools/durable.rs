@@ -11,12 +11,12 @@ use super::outcomes::is_stale;
 use super::{Program, asked, events_of, hasty, result_for_model, tool};
 
 impl Program {
-    async fn record(&self, call: &Value, step: Value) -> (StatusCode, Value) {
+    pub(super) async fn record(&self, call: &Value, step: Value) -> (StatusCode, Value) {
         self.about(call, "steps", step).await
     }
 
     /// Hands a call back until these steps have ended.
-    async fn suspend(&self, call: &Value, steps: Value) -> (StatusCode, Value) {
+    pub(super) async fn suspend(&self, call: &Value, steps: Value) -> (StatusCode, Value) {
         self.about(call, "suspension", json!({"steps": steps})).await
     }
 
@@ -33,7 +33,7 @@ impl Program {
     }
 }
 
-fn done(number: i32, name: &str, output: &str) -> Value {
+pub(super) fn done(number: i32, name: &str, output: &str) -> Value {
     json!({"number": number, "name": name, "status": "completed", "output": output})
 }
 
@@ -41,11 +41,11 @@ fn wait(number: i32, name: &str, wait: Value) -> Value {
     json!({"number": number, "name": name, "wait": wait})
 }
 
-fn is(response: (StatusCode, Value), status: &str) {
+pub(super) fn is(response: (StatusCode, Value), status: &str) {
     assert_eq!(response, (StatusCode::OK, json!({ "status": status })));
 }
 
-fn is_refused(response: (StatusCode, Value), status: StatusCode, code: &str) {
+pub(super) fn is_refused(response: (StatusCode, Value), status: StatusCode, code: &str) {
     assert_eq!(
         (response.0, &response.1["code"]),
         (status, &json!(code)),
@@ -376,82 +376,4 @@ async fn what_a_function_can_t_wait_for_is_refused_with_a_reason() {
             .is_some_and(|error| error.contains("question")),
         "{steps:?}"
     );
-}
-
-/// An agent of a program: its function executes the turn, also with what was said before.
-#[tokio::test]
-async fn a_program_s_function_is_an_agent() {
-    let app = TestApp::start().await;
-    let mut clerk = tool("clerk_turn");
-    clerk["inputSchema"] = json!({
-        "type": "object", "required": ["message"], "additionalProperties": false,
-        "properties": {"message": {"type": "string"}, "history": {"type": "array"}},
-    });
-    let register = async |name: &str| {
-        let agents = json!([{"name": name, "description": "Refunds orders.", "tool": "clerk_turn"}]);
-        let body = json!({"name": "billing", "slots": 4, "tools": [clerk.clone()], "agents": agents});
-        app.client().post("/api/workers/default/registrations", body).await
-    };
-    let (status, registration) = register("clerk").await;
-    assert_eq!(status, StatusCode::CREATED, "{registration}");
-    let program = Program {
-        client: app.client(),
-        id: registration["workerId"].as_str().unwrap().to_owned(),
-        queue: "default",
-    };
-    let definitions = format!("/api/admin/projects/{}/agent-definitions", app.db.workspace_id);
-    let (_, listed) = app.client().get(&definitions).await;
-    let agent = listed["items"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|agent| agent["name"] == "clerk");
-    let agent = agent.expect("the agent")["id"].clone();
-
-    let message = json!({"agentDefinitionId": agent, "message": "refund order A-7"});
-    let posted = app.client().post_message(message).await;
-    let call = program.next().await;
-    assert_eq!(call["input"], json!({"message": "refund order A-7", "history": []}));
-    is(program.record(&call, done(1, "look up", "12.50")).await, "running");
-    program.complete(&call, json!("Refunded 12.50.")).await;
-    let run = posted["runId"].as_str().unwrap();
-    let frames = app
-        .client()
-        .stream(&format!("/api/runs/{run}/events"))
-        .await
-        .rest()
-        .await;
-    assert_eq!(rejoin_tests::client::text(&frames), "Refunded 12.50.");
-
-    let further = json!({"conversationId": posted["conversationId"], "message": "and B-8"});
-    let posted = app.client().post_message(further).await;
-    let call = program.next().await;
-    assert_eq!(
-        call["input"]["history"][1],
-        json!({"role": "assistant", "text": "Refunded 12.50."})
-    );
-    let failed = json!({"error": "the bank is closed"});
-    is(program.about(&call, "failure", failed).await, "error");
-    let events = events_of(&app, &posted).await;
-    let end = of_kind(&events, "done");
-    assert_eq!(end[0]["status"], "failed");
-    assert!(
-        events
-            .iter()
-            .any(|event| event.to_string().contains("the bank is closed")),
-        "{events:?}"
-    );
-    assert!(app.model.requests().is_empty(), "no model was asked");
-
-    // The definition is in the audit log once, however often it is announced.
-    let (status, _) = register("clerk").await;
-    assert_eq!(status, StatusCode::CREATED);
-    let audit = format!("/api/admin/projects/{}/audit", app.db.workspace_id);
-    let (_, entries) = app.client().get(&audit).await;
-    let of_agent = entries["items"].as_array().unwrap().iter();
-    let of_agent = of_agent.filter(|entry| entry["target"] == format!("agent_definition:{}", agent.as_str().unwrap()));
-    assert_eq!(of_agent.count(), 1, "{entries}");
-    // An agent of another kind is not replaced.
-    app.agent("auditor", &[]).await;
-    is_refused(register("auditor").await, StatusCode::CONFLICT, "agent_conflict");
 }

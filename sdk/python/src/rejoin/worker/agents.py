@@ -44,7 +44,7 @@ class AgentFunction(Generic[P, R]):
         self.tool = Tool(function, description=description, version=version, durable=durable, timeout_s=timeout_s, when_absent=when_absent)
         self.name = self.tool.name if name is None else name
         self.description = self.tool.description.split("\n", 1)[0][:_TEXT_MAX]
-        if not 1 <= len(self.name.strip()) <= _TEXT_MAX:
+        if not self.name.strip() or len(self.name) > _TEXT_MAX:
             raise ValueError(f"agent {self.name!r}: a name has 1 to {_TEXT_MAX} characters")
         properties: dict[str, Any] = self.tool.input_schema.get("properties", {})
         unknown = sorted(set(properties) - {"message", "history"})

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from ..errors import CallCancelledError, StepFailedError
 from . import steps
+from .answers import Answer, Piece
 from .outcomes import checkpoint_json
 from .steps import AgentResult, Ended, Journal, Kind, RecordedStep, Suspend, Wait, result_of
 
@@ -27,6 +28,10 @@ class Link(Protocol):
 
     def record(self, step: Ended) -> Future[None]:
         """Records a step."""
+        ...
+
+    def write(self, piece: Piece) -> Future[None]:
+        """Publishes a piece of the answer."""
         ...
 
 
@@ -58,6 +63,14 @@ class _Context:
     """Where messages, checkpoints and steps go."""
     journal: Journal = field(default_factory=Journal, repr=False)
     """The steps of this execution. In a unit test: `Journal([RecordedStep(…)])` has the results of waits."""
+
+    def __post_init__(self) -> None:
+        self._answer = Answer(None if self.link is None else self.link.write)
+
+    @property
+    def written(self) -> str:
+        """What this execution has written of its answer, for unit tests."""
+        return self._answer.written
 
     @property
     def cancelled(self) -> bool:
@@ -151,16 +164,31 @@ class CallContext(_Context):
         self._raise_if_cancelled()
         if not idempotent:
             self._record(Ended(number, name, "begun"))
+        self._answer.step_begins(number)
         try:
             output = steps.output_json(name, function())
+            self._answer.step_ends(number, keep=True).result()
         except CallCancelledError:
             raise
         except (Exception, Suspend) as error:
+            self._answer.step_ends(number, keep=False).result()
             message = steps.failure_text(error)
             self._record(Ended(number, name, "error", error=message))
             raise StepFailedError(message) from error
         self._record(Ended(number, name, "completed", output))
         return output
+
+    def write(self, text: str) -> None:
+        """Adds text to the answer of an agent (`@agent`): its readers get it at once, as the tokens of a model.
+
+        It is called within a step. What a step has written stays when it completes, and is taken back if it fails or its worker is lost.
+        The result of the function follows what was written; it may be None, or the same text.
+
+        Raises `RuntimeError` outside of a step, or while several run; `CallCancelledError` if the function should stop; and `APIError` if
+        the function is not that of an agent.
+        """
+        self._raise_if_cancelled()
+        self._answer.write(text).result()
 
     def sleep(self, seconds: float, name: str = "sleep") -> None:
         """Waits, without a slot of a worker: the tool begins again when the time is over. At most a year."""
@@ -237,16 +265,29 @@ class AsyncCallContext(_Context):
             return result_of(known)
         if not idempotent:
             await self._record(Ended(number, name, "begun"))
+        self._answer.step_begins(number)
         try:
             output = steps.output_json(name, await function())
+            await asyncio.wrap_future(self._answer.step_ends(number, keep=True))
         except CallCancelledError:
             raise
         except (Exception, Suspend) as error:
+            await asyncio.wrap_future(self._answer.step_ends(number, keep=False))
             message = steps.failure_text(error)
             await self._record(Ended(number, name, "error", error=message))
             raise StepFailedError(message) from error
         await self._record(Ended(number, name, "completed", output))
         return output
+
+    async def write(self, text: str) -> None:
+        """Adds text to the answer of an agent (`@agent`): its readers get it at once, as the tokens of a model.
+
+        It is called within a step. What a step has written stays when it completes, and is taken back if it fails or its worker is lost.
+        The result of the function follows what was written; it may be None, or the same text.
+
+        Raises `RuntimeError` outside of a step, or while several run, and `APIError` if the function is not that of an agent.
+        """
+        await asyncio.wrap_future(self._answer.write(text))
 
     async def sleep(self, seconds: float, name: str = "sleep") -> None:
         """Waits, without a slot of a worker: the tool begins again when the time is over. At most a year."""

@@ -20,6 +20,7 @@ from anyio.abc import TaskGroup
 from ..calls import Call
 from ..errors import APIError, CallCancelledError, RejoinError, ResponseError
 from . import requests
+from .answers import Piece
 from .connection import Connection, is_final
 from .context import AsyncCallContext, CallContext
 from .handlers import Cancel, Handlers
@@ -247,6 +248,11 @@ class Execution:
         request = requests.step(self._connection.queue, held.worker_id, held.call.id, held.call.attempt, step)
         self._begin_store(held, request, stored)
 
+    def write(self, held: HeldCall, piece: Piece, written: Future[None]) -> None:
+        """Publishes a piece of the answer."""
+        request = requests.write(self._connection.queue, held.worker_id, held.call.id, held.call.attempt, piece)
+        self._begin_store(held, request, written)
+
     def _begin_store(self, held: HeldCall, request: Call[Any], stored: Future[None]) -> None:
         if not stored.set_running_or_notify_cancel():
             return
@@ -282,6 +288,9 @@ class _Link:
 
     def record(self, step: Ended) -> Future[None]:
         return self._stored(self._execution.record, step)
+
+    def write(self, piece: Piece) -> Future[None]:
+        return self._stored(self._execution.write, piece)
 
     def _stored(self, store: Callable[[HeldCall, Any, Future[None]], None], value: Any) -> Future[None]:
         stored: Future[None] = Future()

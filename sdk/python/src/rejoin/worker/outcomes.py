@@ -85,7 +85,12 @@ def checkpoint_json(value: Any) -> Any:
     return from_json(encoded)
 
 
+def storable(message: str) -> str:
+    """Returns a text that the API can store: valid Unicode without NUL."""
+    return message.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
 def text(message: str) -> str:
-    """Returns a text that the API can store: valid Unicode without NUL, of limited length."""
-    message = message.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
+    """Returns a text that the API can store, of limited length."""
+    message = storable(message)
     return message if len(message) <= TEXT_MAX else f"{message[: TEXT_MAX - 1]}…"

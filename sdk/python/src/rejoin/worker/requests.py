@@ -8,6 +8,7 @@ from typing import Any
 from ..calls import Call, nothing, path, reader
 from ..model import Model
 from .agents import AgentFunction
+from .answers import Piece
 from .outcomes import Completed, Failed, Suspended
 from .steps import Ended, RecordedStep
 from .tools import Tool
@@ -134,6 +135,12 @@ def step(queue: str, worker_id: str, call_id: str, attempt: int, step: Ended) ->
     """Records a step."""
     fields = {"number": step.number, "name": step.name, "status": step.status, "output": step.output, "error": step.error}
     return _about(queue, worker_id, call_id, attempt, "steps", _given(fields))
+
+
+def write(queue: str, worker_id: str, call_id: str, attempt: int, piece: Piece) -> Call[Recorded]:
+    """Publishes a piece of an answer."""
+    fields = {"step": piece.step, "piece": piece.number, "text": piece.text}
+    return _about(queue, worker_id, call_id, attempt, "text", fields)
 
 
 def steps(queue: str, call_id: str, after: int) -> Call[StepPage]:

@@ -36,7 +36,7 @@ const CONVERSATION: Rule = As(&[("conversation_id", "kb.chat_conversations", "id
 const RUN: Rule = As(&[("run_id", "kb.agent_runs", "id")]);
 
 /// All tables with rows visible to the API's role, parents first.
-pub(super) const TABLES: [(&str, Rule); 57] = [
+pub(super) const TABLES: [(&str, Rule); 58] = [
     ("kb.chat_conversations", By("owner_user_id")),
     ("kb.agent_runs", ConversationOrMaker),
     ("kb.agent_plans", ConversationOrMaker),
@@ -87,6 +87,7 @@ pub(super) const TABLES: [(&str, Rule); 57] = [
     ("kb.remote_calls", Project),
     ("kb.remote_signals", RUN),
     ("kb.remote_steps", Project),
+    ("kb.remote_texts", Project),
     ("kb.remote_tools", Project),
     ("kb.remote_worker_tools", Project),
     ("kb.remote_workers", Project),

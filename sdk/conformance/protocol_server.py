@@ -5,6 +5,7 @@ The numbers are smaller than those of a real server, so that no test waits for l
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import re
@@ -16,8 +17,6 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from uuid import uuid4
-
-import anyio
 
 from protocol_records import TOOL_FIELDS, Offered, ProblemError, Registered
 from protocol_steps import StepRules
@@ -39,6 +38,7 @@ class ProtocolServer(StepRules):
         self.retry_s = 0.05
         self.allowed = True
         self.workers: dict[str, Registered] = {}
+        self.agents: list[dict[str, str]] = []
         self.calls: dict[str, Offered] = {}
         self.requests: list[tuple[str, Any]] = []
         """What was requested: the kind, such as `claims`, and the body."""
@@ -118,7 +118,7 @@ class ProtocolServer(StepRules):
         deadline = time.monotonic() + WAIT_LIMIT_S
         while not condition():
             assert time.monotonic() < deadline, f"never true; {self.calls}; {self.violations}"
-            await anyio.sleep(0.01)
+            await asyncio.sleep(0.01)
             with self.changed:
                 self._sweep()
 
@@ -168,6 +168,7 @@ class ProtocolServer(StepRules):
             self.fields(agent, name=str, description=str, tool=str)
             if agent["tool"] not in [tool["name"] for tool in body["tools"]]:
                 raise self.violation(400, "invalid_registration", f"agent {agent}")
+        self.agents += body.get("agents", [])
         for tool in body["tools"]:
             self.fields(tool, **TOOL_FIELDS)
             named = re.fullmatch(r"[A-Za-z0-9_-]{1,64} [A-Za-z0-9_.-]{1,32}", f"{tool['name']} {tool['version']}")
@@ -191,7 +192,10 @@ class ProtocolServer(StepRules):
 
     def _claim(self, queue: str, body: Any) -> Any:
         self.fields(body, workerId=str, max=int, waitS=int)
-        has = sum(call.worker_id == body["workerId"] and call.status == "running" for call in self.calls.values())
+        has = sum(
+            call.worker_id == body["workerId"] and call.status == "running" and call.delivered and not call.cancelled
+            for call in self.calls.values()
+        )
         worker = self._worker(queue, body)
         if body["max"] < 1 or body["waitS"] > self.claim_wait_max_s or has + body["max"] > worker.slots:
             raise self.violation(400, "bad_request", f"claim {body} of a worker with {has} calls")
@@ -200,8 +204,9 @@ class ProtocolServer(StepRules):
             self.violations.append("a claim of a worker that drains")
         deadline, epoch = time.monotonic() + body["waitS"], self._epoch
         while True:
-            self._worker(queue, body)
             now = time.monotonic()
+            # A claim that waits renews the registration.
+            self._worker(queue, body).alive_until = now + self.lease_s
             waiting = [
                 c for c in self.calls.values() if c.status == "waiting" and c.not_before <= now and (c.tool, c.version) in worker.tools
             ]
@@ -216,7 +221,7 @@ class ProtocolServer(StepRules):
         tool = worker.tools[call.tool, call.version]
         call.attempt += 1
         call.status, call.worker_id, call.lease_until = "running", worker.id, time.monotonic() + self.lease_s
-        call.repeatable = tool["readOnly"] or tool["idempotent"]
+        call.repeatable, call.delivered = tool["readOnly"] or tool["idempotent"], True
         return {
             "id": call.id,
             "attempt": call.attempt,
@@ -263,6 +268,7 @@ class ProtocolServer(StepRules):
             "progress": {"message_": str, "checkpoint_": object},
             "steps": {"number": int, "name": str, "status": str, "output_": object, "error_": str},
             "suspension": {"steps": list},
+            "text": {"step": int, "piece": int, "text": str},
         }
         self.fields(body, workerId=str, attempt=int, **kinds[kind])
         if call.recorded == (body["attempt"], kind, body):
@@ -276,8 +282,12 @@ class ProtocolServer(StepRules):
             call.messages += [body["message"]] if "message" in body else []
             call.checkpoint = body.get("checkpoint", call.checkpoint)
             return "running"
+        if kind == "text":
+            return self.write(call, body, any(agent["tool"] == call.tool for agent in self.agents))
         if kind == "steps":
             return self.record_step(call, body)
+        if call.writing is not None:
+            self.settle(call, body["attempt"], None, completed=False)
         call.recorded = (body["attempt"], kind, body)
         if kind == "suspension":
             return self.suspend(call, body["steps"])
@@ -341,6 +351,8 @@ class _Handler(BaseHTTPRequestHandler):
         except ProblemError as problem:
             status, answer = problem.status, {"status": problem.status, "code": problem.code, "title": problem.code}
         if fault == 0:
+            for call in (answer or {}).get("calls", []):
+                self.api.calls[call["id"]].delivered = False
             self.close_connection = True
             return
         content = b"" if status == 204 else json.dumps(answer).encode()

@@ -55,6 +55,8 @@ class Offered:
     not_before: float = 0.0
     repeatable: bool = False
     cancelled: bool = False
+    delivered: bool = True
+    """Whether the response arrived that handed it out."""
     checkpoint: Any = None
     output: Any = None
     error: str | None = None
@@ -65,6 +67,12 @@ class Offered:
     """Recorded steps by number, as the API returns them."""
     begun: dict[int, int] = field(default_factory=dict)
     """The attempt that has recorded a step last."""
+    texts: dict[tuple[int, int], str] = field(default_factory=dict)
+    """What readers have of the answer, by step and piece."""
+    writing: tuple[int, int] | None = None
+    """The attempt and the step that write."""
+    taken_back: list[str] = field(default_factory=list)
+    """Texts that readers have discarded."""
     waits: list[dict[str, Any]] = field(default_factory=list)
     """What the call waits for, as the program has asked for it."""
     suspensions: int = 0

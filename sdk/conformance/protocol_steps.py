@@ -58,8 +58,42 @@ class StepRules:
             raise ProblemError(409, "step_changed")
         if known is not None and known["status"] == status == "begun" and call.begun.get(number) != body["attempt"]:
             self.violations.append(f"step {name} begins again")
+        if status != "begun":
+            self.settle(call, body["attempt"], number, completed=status == "completed")
         call.steps[number], call.begun[number] = new, body["attempt"]
         return "running"
+
+    def write(self, call: Offered, body: Any, is_turn: bool) -> str:
+        """A piece of an answer."""
+        attempt, step, piece, text = body["attempt"], body["step"], body["piece"], body["text"]
+        if not (1 <= step <= 1000 and 1 <= piece <= 100_000 and 1 <= len(text) <= 20_000):
+            raise self.violation(400, "invalid_text", f"text {body}")
+        if not is_turn:
+            raise ProblemError(409, "no_answer")
+        if call.writing is not None and call.writing[0] != attempt:
+            self.settle(call, attempt, None, completed=False)
+        known = call.texts.get((step, piece))
+        if known is not None:
+            if known != text:
+                raise self.violation(409, "changed", f"piece {piece} of step {step} was another one")
+            return "running"
+        if call.writing is not None and call.writing[1] != step:
+            raise self.violation(409, "other_step_writes", f"step {step} writes beside {call.writing}")
+        if call.steps.get(step, {"status": "begun"})["status"] != "begun":
+            raise self.violation(409, "step_ended", f"text of step {step}, which has ended")
+        if piece > 1 and (step, piece - 1) not in call.texts:
+            raise self.violation(409, "piece_missing", f"piece {piece} of step {step} is out of order")
+        call.texts[step, piece], call.writing = text, (attempt, step)
+        return "running"
+
+    def settle(self, call: Offered, attempt: int, step: int | None, completed: bool) -> None:
+        """A step ends, or all do: what was written stays, or is taken back."""
+        if call.writing is None or (call.writing[0] == attempt and step not in (None, call.writing[1])):
+            return
+        if not completed or call.writing[0] != attempt:
+            pieces = [key for key in call.texts if key[0] == call.writing[1]]
+            call.taken_back.append("".join(call.texts.pop(key) for key in sorted(pieces)))
+        call.writing = None
 
     def suspend(self, call: Offered, steps: list[Any]) -> str:
         """What a call waits for."""
@@ -78,7 +112,8 @@ class StepRules:
             if one["number"] in call.steps:
                 raise ProblemError(409, "step_changed")
         for one, kind in zip(steps, kinds, strict=True):
-            call.steps[one["number"]] = {"number": one["number"], "name": one["name"], "kind": kind, "status": "begun"}
+            step = {"number": one["number"], "name": one["name"], "kind": kind, "status": "begun", "output": None, "error": None}
+            call.steps[one["number"]] = step
         call.status, call.waits, call.suspensions = "suspended", steps, call.suspensions + 1
         return "suspended" if {*kinds} & {"question", "agent"} else "waiting"
 
