@@ -22,6 +22,7 @@ quietly build npm run --silent build
 checks() {
     quietly lint npm run --silent lint
     quietly types npm run --silent check
+    quietly conformance python3 ../conformance/run.py -- node test/conformanceProgram.js
 }
 
 # Side by side: the tests mostly wait for the server.
@@ -33,4 +34,4 @@ quietly tests node node_modules/vitest/vitest.mjs run "$@"
 wait "$checks"
 trap - EXIT
 grep -a "SKIPPED" "$logs/tests.log" >&2 || true
-say "sdk/typescript: lints and types are clean; $(sed 's/\x1b\[[0-9;]*m//g' "$logs/tests.log" | grep -a "Tests " | tr -s ' ')"
+say "sdk/typescript: lints and types are clean; conformance: $(tail -n 1 "$logs/conformance.log");$(sed 's/\x1b\[[0-9;]*m//g' "$logs/tests.log" | grep -a "Tests " | tr -s ' ')"

@@ -1,4 +1,5 @@
 /** What a tool's function can know and do about its call: its second argument. */
+import { Answer, type Piece } from './answers.js';
 import { StepFailedError } from './errors.js';
 import { checkpointJson, isOfAbort } from './outcomes.js';
 import type { Schema } from './schemas.js';
@@ -18,6 +19,7 @@ export interface Link {
   progress(message: string): void;
   store(checkpoint: unknown): Promise<void>;
   record(step: EndedStep): Promise<void>;
+  write(piece: Piece): Promise<void>;
 }
 
 /** The fields of a context, for unit tests of tools: `new CallContext({ attempt: 2 })`. */
@@ -84,6 +86,7 @@ export class CallContext {
   /** The steps of this execution. */
   readonly journal: Journal;
   readonly #link: Link | undefined;
+  readonly #answer: Answer;
   #checkpoint: unknown;
 
   constructor(fields: CallFields = {}, link?: Link) {
@@ -99,6 +102,7 @@ export class CallContext {
     this.journal = fields.journal ?? new Journal();
     this.#checkpoint = fields.checkpoint ?? null;
     this.#link = link;
+    this.#answer = new Answer(link && ((piece) => link.write(piece)));
   }
 
   /** What was stored last, by this attempt or an earlier one. Null: nothing. */
@@ -125,6 +129,25 @@ export class CallContext {
     const checkpoint = checkpointJson(value);
     await this.#link?.store(checkpoint);
     this.#checkpoint = checkpoint;
+  };
+
+  /** What this execution has written of its answer, for unit tests. */
+  get written(): string {
+    return this.#answer.written;
+  }
+
+  /**
+   * Adds text to the answer of an agent: its readers get it at once, as the tokens of a model. It is time for more when the promise is fulfilled.
+   *
+   * It is called within a step. What a step has written stays when it completes, and is taken back if it fails or its worker is lost. The
+   * result of the function follows what was written; it may be undefined, or the same text.
+   *
+   * Rejects outside of a step and while several run, and with an `APIError` if the function is not that of an agent.
+   */
+  readonly write = async (text: string): Promise<void> => {
+    this.journal.throwIfSuspended();
+    this.signal.throwIfAborted();
+    await this.#answer.write(text);
   };
 
   /**
@@ -184,9 +207,12 @@ export class CallContext {
   async #execute({ number, name }: NextStep, run: () => unknown, idempotent: boolean): Promise<unknown> {
     if (!idempotent) await this.#link?.record({ number, name, status: 'begun' });
     let output: unknown;
+    this.#answer.stepBegins(number);
     try {
       output = steps.outputJson(name, await run());
+      await this.#answer.stepEnds(number, true);
     } catch (error) {
+      await this.#answer.stepEnds(number, false);
       if (isOfAbort(error, this.signal)) throw error;
       const failure = steps.failureText(error);
       await this.#link?.record({ number, name, status: 'error', error: failure });

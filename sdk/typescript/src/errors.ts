@@ -8,6 +8,7 @@
  * - `ToolFailure`          thrown by a tool: an error for the model
  * - `RetryCall`            thrown by a tool: nothing has happened, call it again
  * - `CallCancelledError`   the reason of `call.signal`: the result of the call is not wanted
+ * - `WebhookVerificationError`  the request is not a genuine webhook
  *
  * In a durable function:
  *
@@ -130,6 +131,11 @@ export class StepChangedError extends RejoinError {
 /** In a durable function: the signal that it waits for did not come in time. */
 export class SignalTimeoutError extends RejoinError {
   override readonly name = 'SignalTimeoutError';
+}
+
+/** The request is not a genuine webhook, or it is too old. */
+export class WebhookVerificationError extends RejoinError {
+  override readonly name = 'WebhookVerificationError';
 }
 
 /** Returns the error for a response that is not a success. */

@@ -106,6 +106,7 @@ export class Execution {
         progress: (message) => this.#report(held, message),
         store: (checkpoint) => this.#store(held, requests.checkpoint(this.#attempt(held), checkpoint)),
         record: (step) => this.#store(held, requests.step(this.#attempt(held), step)),
+        write: (piece) => this.#store(held, requests.write(this.#attempt(held), piece)),
       },
     );
     this.#running.add(held);

@@ -1,16 +1,19 @@
 /**
- * Tools in TypeScript, for the agents of Rejoin: the worker protocol (docs/reference/worker-protocol.md).
+ * Tools and agents in TypeScript, for Rejoin: the worker protocol (docs/reference/worker-protocol.md). And its webhooks.
  *
  * Pure, without I/O:
  *
  * - `schemas`      schemas of zod and JSON Schemas: what is announced, and how values are read
  * - `tool`         `tool`
+ * - `agent`        `agent`
  * - `callContext`  what a function can know and do about its call
  * - `steps`        steps of durable functions, recorded once
+ * - `answers`      what agents write while they work
  * - `outcomes`     how a call has ended: results and errors become JSON
  * - `requests`     the requests of the protocol, and what they return
  * - `heldCalls`    the calls that this worker has, their leases, and why they are stopped
  * - `settings`     where the API is
+ * - `webhooks`     `verifyWebhook`, `signWebhook`
  * - `limits`, `errors`
  *
  * With I/O:
@@ -23,6 +26,15 @@
  * - `session`      heartbeats, claims, and an orderly end
  * - `worker`       `Worker`
  */
+export {
+  type AgentDefinition,
+  AgentFunction,
+  type AgentInput,
+  type AgentOptions,
+  type AnyAgent,
+  agent,
+  type Said,
+} from './agent.js';
 export {
   type AnswerOf,
   CallContext,
@@ -44,6 +56,7 @@ export {
   StepOutcomeUnknownError,
   ToolFailure,
   UnreachableError,
+  WebhookVerificationError,
 } from './errors.js';
 export type { AnyTool } from './handler.js';
 export type { Limits } from './limits.js';
@@ -60,4 +73,13 @@ export {
   tool,
   type WhenAbsent,
 } from './tool.js';
+export {
+  type SignedHeaders,
+  signWebhook,
+  verifyWebhook,
+  type WebhookEvent,
+  type WebhookHeaders,
+  type WebhookSignOptions,
+  type WebhookVerifyOptions,
+} from './webhooks.js';
 export { Worker, type WorkerOptions } from './worker.js';

@@ -94,9 +94,14 @@ export function isOfAbort(error: unknown, signal: AbortSignal): boolean {
   return error instanceof Error && (error.name === 'AbortError' || error.cause === signal.reason);
 }
 
-/** Returns a text that the API can store: valid Unicode without NUL, of limited length. */
+/** Returns a text that the API can store: valid Unicode without NUL. */
+export function storable(text: string): string {
+  return text.toWellFormed().replaceAll('\0', '\uFFFD');
+}
+
+/** Returns a text that the API can store, of limited length. */
 export function text(message: string): string {
-  const valid = message.toWellFormed().replaceAll('\0', '\uFFFD');
+  const valid = storable(message);
   // A pair of surrogates may be cut in two.
   return valid.length <= TEXT_MAX ? valid : `${valid.slice(0, TEXT_MAX - 1).toWellFormed()}…`;
 }

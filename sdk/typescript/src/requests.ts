@@ -1,5 +1,7 @@
 /** The requests of the worker protocol (docs/reference/worker-protocol.md), and what they return. Nothing here does I/O. */
 import { z } from 'zod';
+import type { AgentDefinition } from './agent.js';
+import type { Piece } from './answers.js';
 import type { Completed, Failed, Suspended } from './outcomes.js';
 import type { EndedStep, RecordedStep } from './steps.js';
 import type { ToolDefinition } from './tool.js';
@@ -59,11 +61,14 @@ export interface Announcement {
   readonly version: string;
   readonly slots: number;
   readonly tools: readonly ToolDefinition[];
+  readonly agents: readonly AgentDefinition[];
 }
 
 /** Registers a worker. */
 export function register(queue: string, announcement: Announcement): Request<Registration> {
-  const body = { ...announcement, language: 'typescript' };
+  const { agents, ...others } = announcement;
+  // An older server refuses the field, which a worker without agents does not need.
+  const body = { ...others, language: 'typescript', ...(agents.length > 0 ? { agents } : {}) };
   return { method: 'POST', path: path(queue, 'registrations'), body, response: registration };
 }
 
@@ -111,6 +116,11 @@ export function checkpoint(attempt: Attempt, value: unknown): Request<unknown> {
 /** Records a step. */
 export function step(attempt: Attempt, ended: EndedStep): Request<unknown> {
   return about(attempt, 'steps', ended);
+}
+
+/** Publishes a piece of an answer. */
+export function write(attempt: Attempt, piece: Piece): Request<unknown> {
+  return about(attempt, 'text', piece);
 }
 
 /** Lists recorded steps after this number. */

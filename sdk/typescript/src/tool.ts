@@ -70,7 +70,7 @@ export class Tool<I = never, R = unknown> {
 
   constructor(options: RunOptions<I, R>) {
     const { name, version = '1', description, timeoutS = 60, whenAbsent = 'wait' } = options;
-    if (typeof name !== 'string' || !NAME.test(name))
+    if (!isToolName(name))
       throw new TypeError(`tool ${JSON.stringify(name)}: a name has 1 to 64 letters, digits, \`_\` and \`-\``);
     if (typeof version !== 'string' || !VERSION.test(version))
       throw new TypeError(
@@ -112,6 +112,11 @@ export class Tool<I = never, R = unknown> {
     const schemas = { inputSchema: this.input.jsonSchema, outputSchema: this.output?.jsonSchema ?? null };
     return { name, version, description, ...schemas, readOnly, idempotent, confirm, timeoutS, whenAbsent };
   }
+}
+
+/** Whether a tool may have this name. */
+export function isToolName(name: unknown): boolean {
+  return typeof name === 'string' && NAME.test(name);
 }
 
 /** A tool as a registration has it. */

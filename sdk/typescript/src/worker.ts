@@ -1,4 +1,5 @@
-/** The worker: a process that serves tools. */
+/** The worker: a process that serves tools and agents. */
+import { AgentFunction, type AnyAgent } from './agent.js';
 import { Connection } from './connection.js';
 import { ConfigurationError } from './errors.js';
 import type { AnyTool } from './handler.js';
@@ -36,23 +37,28 @@ export interface WorkerOptions {
 
 /** A heartbeat names all calls. */
 const SLOTS_MAX = 1000;
+/** Maximum number of tools of a registration. Each agent has one. */
+const TOOLS_MAX = 128;
 const DRAIN_TIMEOUT_MS = 25_000;
 const QUEUE = /^[A-Za-z0-9_.-]{1,64}$/;
 
 /**
- * Serves tools to the agents of a workspace, until it is stopped.
+ * Serves tools and agents to a workspace, until it is stopped.
  *
  * Functions share the event loop with the heartbeats: one that blocks it for longer than the lease (15 s) loses the calls of this process.
  */
 export class Worker {
   readonly #tools: ReadonlyMap<string, AnyTool>;
+  readonly #agents: readonly AnyAgent[];
   readonly #options: WorkerOptions;
   readonly #queue: string;
   readonly #slots: number;
 
   /** Throws a `TypeError` or a `RangeError`, with what to change, if something is wrong with the arguments. */
-  constructor(tools: Iterable<AnyTool>, options: WorkerOptions = {}) {
-    this.#tools = byName(tools);
+  constructor(tools: Iterable<AnyTool | AnyAgent>, options: WorkerOptions = {}) {
+    const given = [...tools];
+    this.#agents = distinct(given.filter((one) => one instanceof AgentFunction));
+    this.#tools = byName(given.map((one) => (one instanceof AgentFunction ? one.tool : one)));
     this.#options = options;
     this.#queue = options.queue ?? 'default';
     this.#slots = options.slots ?? 10;
@@ -103,6 +109,7 @@ export class Worker {
       version: this.#options.version ?? '',
       slots: this.#slots,
       tools: [...this.#tools.values()].map((tool) => tool.definition()),
+      agents: this.#agents.map((agent) => agent.definition()),
     };
     if (signal?.aborted) return 0;
     const ended = new AbortController();
@@ -112,15 +119,31 @@ export class Worker {
   }
 }
 
+function distinct(agents: readonly AnyAgent[]): readonly AnyAgent[] {
+  const names = new Set<string>();
+  for (const { name } of agents) {
+    if (names.has(name)) throw new TypeError(`there are two agents named ${name}; give one of them another name`);
+    names.add(name);
+  }
+  return agents;
+}
+
 function byName(tools: Iterable<AnyTool>): ReadonlyMap<string, AnyTool> {
   const found = new Map<string, AnyTool>();
   for (const one of tools) {
     // Callers without a type checker.
-    if (!(one instanceof Tool)) throw new TypeError(`${String(one)} is not a tool; make one with tool({…})`);
+    if (!(one instanceof Tool))
+      throw new TypeError(`${String(one)} is neither a tool nor an agent; make one with tool({…}) or agent({…})`);
     if (found.has(one.name))
-      throw new TypeError(`there are two tools named ${one.name}; a second version needs another worker`);
+      throw new TypeError(
+        `there are two tools named ${one.name}; a second version needs another worker, and an agent may have another toolName`,
+      );
     found.set(one.name, one);
   }
-  if (found.size === 0) throw new TypeError('a worker needs at least one tool');
+  if (found.size === 0) throw new TypeError('a worker needs at least one tool or agent');
+  if (found.size > TOOLS_MAX)
+    throw new RangeError(
+      `a worker has at most ${TOOLS_MAX} tools and agents, not ${found.size}; start another worker for the others`,
+    );
   return found;
 }

@@ -1,9 +1,13 @@
 /** Tools in TypeScript on a real server: agents call them, and get the honest outcome if their process dies. */
 import { randomUUID } from 'node:crypto';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { verifyWebhook } from '../src/index.js';
 import { LiveServer, skipped, until } from './liveServer.js';
 import { ScriptedModel } from './scriptedModel.js';
 import { example, type Program, program } from './serving.js';
@@ -94,32 +98,93 @@ describe.skipIf(skipped)('on a real server', () => {
   });
 
   test('a durable function is continued by another process, and each effect happens once', async () => {
-    interface Question {
-      readonly id: string;
-      readonly runId: string;
-      readonly question: string;
-    }
     await serving(async (first) => {
       const run = await asked('order', { folder });
       await has('begun-1');
       first.process.kill('SIGKILL');
       await serving(async (second) => {
-        let question: Question | undefined;
-        await until(async () => {
-          const path = '/api/questions?status=pending';
-          const { items } = await server.request<{ items: Question[] }>('GET', path);
-          question = items.find(({ runId }) => runId === run);
-          return question !== undefined;
-        });
-        expect(question!.question).toBe(`Pay for ${folder}?`);
+        const question = await server.question(run);
+        expect(question.question).toBe(`Pay for ${folder}?`);
         expect(effects()).toEqual(['reserved']);
-        await server.request('POST', `/api/questions/${question!.id}/answer`, { answer: 'yes' });
+        await server.answer(question, 'yes');
         const result = await learned(run);
         for (const part of [`reserved by process ${first.process.pid}`, 'yes', `paid by process ${second.process.pid}`])
           expect(result).toContain(part);
       });
     });
     expect(effects()).toEqual(['reserved', 'paid']);
+  });
+
+  test('an agent in TypeScript answers a message to its name', async () => {
+    await serving(async () => {
+      const { runId, conversationId } = await server.send('Hello', await server.agent('Billing clerk'));
+      expect(await server.ended(runId)).toMatchObject({ state: 'completed', summary: 'Hello' });
+      const further = await server.send('Grüße', { conversationId });
+      const summary = 'user: Hello\nassistant: Hello\nGrüße';
+      expect(await server.ended(further.runId)).toMatchObject({ state: 'completed', summary });
+    });
+  });
+
+  test('an agent in TypeScript asks its user, and ends', async () => {
+    await serving(async () => {
+      const { runId } = await server.send(`Refund ${marker}`, await server.agent('asker'));
+      const question = await server.question(runId);
+      expect(question.question).toBe(`Which order? Refund ${marker}`);
+      await server.answer(question, 'A-7');
+      expect(await server.ended(runId)).toMatchObject({ state: 'completed', summary: `Refund ${marker}: A-7` });
+    });
+  });
+
+  test('a turn of a process that was killed goes on in another', async () => {
+    await serving(async (first) => {
+      const { runId } = await server.send(folder, await server.agent('orderer'));
+      await has('begun-1');
+      first.process.kill('SIGKILL');
+      await serving(async (second) => {
+        await server.answer(await server.question(runId), 'yes');
+        const summary = `reserved by process ${first.process.pid}, yes, paid by process ${second.process.pid}`;
+        expect(await server.ended(runId)).toMatchObject({ state: 'completed', summary });
+      });
+    });
+    expect(effects()).toEqual(['reserved', 'paid']);
+  });
+
+  test('the agent of the README works as it is printed', async () => {
+    const env = { REJOIN_URL: server.url, REJOIN_API_KEY: server.apiKey };
+    await example(2, folder, env, async () => {
+      await server.has('clerk@1');
+      const { runId } = await server.send('Refund A-7', await server.agent('clerk'));
+      const question = await server.question(runId);
+      expect(question.question).toBe('Refund A-7?');
+      await server.answer(question, 'Yes');
+      expect(await server.ended(runId)).toMatchObject({ state: 'completed', summary: 'Refunded A-7.' });
+    });
+  });
+
+  test('a webhook of the server is genuine', async () => {
+    let received: { readonly headers: IncomingHttpHeaders; readonly body: Uint8Array } | undefined;
+    const receiver = createServer(async (request, response) => {
+      received = { headers: request.headers, body: await buffer(request) };
+      response.writeHead(204).end();
+    });
+    await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
+    const path = `/api/admin/projects/${server.projectId}/webhooks`;
+    const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`;
+    const { secret, webhook } = await server.request<{ secret: string; webhook: { id: string } }>('POST', path, {
+      url,
+      events: ['run.ended'],
+    });
+    await server.request('POST', `${path}/${webhook.id}/test`);
+    await until(() => received !== undefined);
+    await new Promise((resolve) => receiver.close(resolve));
+    const { headers, body } = received!;
+    expect(await verifyWebhook(headers, body, secret)).toMatchObject({
+      type: 'webhook.test',
+      data: { webhookId: webhook.id },
+    });
+    await expect(verifyWebhook(headers, Buffer.concat([body, Buffer.from(' ')]), secret)).rejects.toThrow(
+      'no signature',
+    );
   });
 
   test('a worker that stops ends its calls', async () => {

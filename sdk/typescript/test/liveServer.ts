@@ -30,6 +30,12 @@ export interface Run {
   readonly summary: string | null;
 }
 
+export interface Question {
+  readonly id: string;
+  readonly runId: string;
+  readonly question: string;
+}
+
 /** PostgreSQL, API and one worker of Rejoin. */
 export class LiveServer {
   private constructor(
@@ -90,8 +96,38 @@ export class LiveServer {
     };
     const path = `/api/admin/projects/${this.projectId}/agent-definitions`;
     const { id } = await this.request<{ id: string }>('POST', path, { ...agent, flowType: 'single' });
-    const turn = { message, agentDefinitionId: id, clientTurnId: randomUUID() };
-    return (await this.request<{ runId: string }>('POST', '/api/chat/stream', turn)).runId;
+    return (await this.send(message, { agentDefinitionId: id })).runId;
+  }
+
+  /** Returns the id of the agent with a name, as clients find it. */
+  async agent(name: string): Promise<{ readonly agentDefinitionId: string }> {
+    const path = `/api/projects/${this.projectId}/agents?limit=100`;
+    const { items } = await this.request<{ items: { id: string; name: string }[] }>('GET', path);
+    return { agentDefinitionId: items.find((agent) => agent.name === name)!.id };
+  }
+
+  /** Sends a message to an agent, or in a conversation. */
+  async send(
+    message: string,
+    to: { readonly agentDefinitionId: string } | { readonly conversationId: string },
+  ): Promise<{ readonly runId: string; readonly conversationId: string }> {
+    return await this.request('POST', '/api/chat/stream', { message, ...to, clientTurnId: randomUUID() });
+  }
+
+  /** Waits for a question of a run. */
+  async question(runId: string): Promise<Question> {
+    let found: Question | undefined;
+    await until(async () => {
+      const { items } = await this.request<{ items: Question[] }>('GET', '/api/questions?status=pending');
+      found = items.find((question) => question.runId === runId);
+      return found !== undefined;
+    });
+    return found!;
+  }
+
+  /** A user answers a question. */
+  async answer({ id }: Question, answer: string): Promise<void> {
+    await this.request('POST', `/api/questions/${id}/answer`, { answer });
   }
 
   /** Waits for the end of a run. */

@@ -86,7 +86,15 @@ const isOneOf =
 
 /** The fields of each request. Those with a name that ends in `?` may be absent. */
 export const FIELDS = {
-  registration: { name: isText, version: isText, language: isText, slots: isWhole, tools: Array.isArray },
+  registration: {
+    name: isText,
+    version: isText,
+    language: isText,
+    slots: isWhole,
+    tools: Array.isArray,
+    'agents?': Array.isArray,
+  },
+  agentOfProgram: { name: isText, description: isText, tool: isText },
   tool: {
     name: isText,
     version: isText,

@@ -4,13 +4,17 @@
  * The numbers are smaller than those of a real server, so that no test waits for long.
  */
 import { randomUUID } from 'node:crypto';
-import type { ToolDefinition } from '../src/index.js';
+import type { AgentDefinition, ToolDefinition } from '../src/index.js';
 import { type Body, type FIELDS, faultsOf, type Offered, Problem, type Registered } from './protocolRecords.js';
 import * as steps from './protocolSteps.js';
 
 export const KEY = 'rejoin_worker_key';
 const ATTEMPTS_MAX = 5;
 const RETRY_MS = 50;
+/** Maximum number of tools, and of agents, of one worker. */
+const TOOLS_MAX = 128;
+/** Maximum length of an agent's name and description, in characters. */
+const AGENT_TEXT_MAX = 200;
 /** A claim that was sent before the worker began to drain may arrive after that. */
 const LATE_CLAIM_MS = 500;
 /** How often a claim that waits looks for calls. */
@@ -85,6 +89,7 @@ export class ProtocolRules {
         throw this.#violation(400, 'bad_request', `tool ${JSON.stringify(tool)}`);
       tools.set(keyOf(tool.name, tool.version), tool);
     }
+    this.#checkAgents((body.agents ?? []) as AgentDefinition[], body.tools as ToolDefinition[]);
     for (const other of this.workers.values())
       for (const [key, tool] of other.tools)
         if (tools.has(key) && JSON.stringify(tools.get(key)) !== JSON.stringify(tool))
@@ -100,6 +105,17 @@ export class ProtocolRules {
     this.workers.set(worker.id, worker);
     const { leaseS, heartbeatS, claimWaitMaxS } = this;
     return { workerId: worker.id, queue, leaseS, heartbeatS, claimWaitMaxS };
+  }
+
+  #checkAgents(agents: readonly AgentDefinition[], tools: readonly ToolDefinition[]): void {
+    for (const agent of agents) {
+      this.#fields('agentOfProgram', agent as unknown as Body);
+      const texts = [agent.name, agent.description].map((text) => [...text].length);
+      if (!agent.name.trim() || Math.max(...texts) > AGENT_TEXT_MAX || !tools.some(({ name }) => name === agent.tool))
+        throw this.#violation(400, 'invalid_registration', `agent ${JSON.stringify(agent)}`);
+    }
+    if (agents.length > TOOLS_MAX || new Set(agents.map(({ name }) => name)).size < agents.length)
+      throw this.#violation(400, 'invalid_registration', `agents ${JSON.stringify(agents)}`);
   }
 
   #worker(queue: string, body: Body): Registered {

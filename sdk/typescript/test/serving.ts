@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'vitest';
-import { type AnyTool, type Logger, Worker, type WorkerOptions } from '../src/index.js';
+import { type AnyAgent, type AnyTool, type Logger, Worker, type WorkerOptions } from '../src/index.js';
 import { KEY } from './protocolRules.js';
 import type { ProtocolServer } from './protocolServer.js';
 
@@ -26,7 +26,7 @@ export class Log implements Logger {
   }
 }
 
-export function worker(api: ProtocolServer, tools: AnyTool[], options: WorkerOptions = {}): Worker {
+export function worker(api: ProtocolServer, tools: (AnyTool | AnyAgent)[], options: WorkerOptions = {}): Worker {
   const limits = { pauseMinMs: 20, pauseMaxMs: 100 };
   return new Worker(tools, { url: api.url, apiKey: KEY, limits, logger: new Log(), ...options });
 }
@@ -34,7 +34,7 @@ export function worker(api: ProtocolServer, tools: AnyTool[], options: WorkerOpt
 /** Runs the block while a worker serves, which leaves at its end. */
 export async function serving(
   api: ProtocolServer,
-  tools: AnyTool[],
+  tools: (AnyTool | AnyAgent)[],
   block: () => Promise<void>,
   options: WorkerOptions = {},
 ): Promise<void> {

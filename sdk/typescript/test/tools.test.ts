@@ -152,6 +152,9 @@ test('a worker checks its arguments', () => {
   expect(() => new Worker([])).toThrow('at least one tool');
   expect(() => new Worker([usual as never])).toThrow('make one with tool({…})');
   expect(() => new Worker([one, other])).toThrow('there are two tools named usual');
+  const many = Array.from({ length: 129 }, (_, index) => tool({ ...usual, name: `usual-${index}` }));
+  expect(() => new Worker(many)).toThrow('at most 128 tools and agents, not 129');
+  expect(new Worker(many.slice(1))).toBeInstanceOf(Worker);
   expect(() => new Worker([one], { queue: 'a/b' })).toThrow('the queue "a/b"');
   expect(() => new Worker([one], { slots: 0 })).toThrow('choose 1 to 1000');
   expect(() => new Worker([one], { slots: 1001 })).toThrow('choose 1 to 1000');

@@ -2,7 +2,7 @@
 import { appendFileSync, existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { tool, Worker } from '@rejoin/sdk';
+import { agent, tool, Worker } from '@rejoin/sdk';
 import { z } from 'zod';
 
 const HOLD_LIMIT_MS = 60_000;
@@ -86,7 +86,27 @@ const order = tool({
   },
 });
 
-await new Worker([echo, hold, holdIdempotent, block, waitCancelled, order], {
+const clerk = agent({
+  name: 'Billing clerk',
+  toolName: 'billing_clerk',
+  description: 'Repeats the message, and what was said before.',
+  history: true,
+  run: ({ message, history }) => [...history.map(({ role, text }) => `${role}: ${text}`), message].join('\n'),
+});
+
+const asker = agent({
+  name: 'asker',
+  description: 'Asks for the number of the order.',
+  run: async ({ message }, call) => `${message}: ${await call.askUser(`Which order? ${message}`)}`,
+});
+
+const orderer = agent({
+  name: 'orderer',
+  description: 'Does what the tool `order` does, in the folder that the message names.',
+  run: async ({ message }, call) => (await order.run({ folder: message }, call)).join(', '),
+});
+
+await new Worker([echo, hold, holdIdempotent, block, waitCancelled, order, clerk, asker, orderer], {
   slots: 4,
   name: `program-${process.pid}`,
   drainTimeoutMs: Number(process.argv[2]),
