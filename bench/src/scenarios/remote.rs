@@ -1,7 +1,7 @@
 //! `remote`: what a call of a tool in a user's program costs: the run is suspended, the program takes the call over HTTP, and its result resumes
-//! the run. Compared with a tool of the worker in the same run.
+//! the run. Compared with a tool of the worker in the same run. And what idle programs cost.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
@@ -18,8 +18,15 @@ use crate::scenario::{Context, Recorder, Scenario};
 pub struct Remote;
 
 const TABLE: &str = "remote";
+const IDLE: &str = "idle";
 /// Calls that the program executes at once.
 const SLOTS: u32 = 200;
+/// Programs that wait for calls.
+const IDLE_PROGRAMS: usize = 1_000;
+/// How many of them register at the same time.
+const REGISTER_AT_ONCE: usize = 20;
+/// How long a claim waits, in seconds.
+const WAIT_S: u32 = 20;
 
 #[async_trait]
 impl Scenario for Remote {
@@ -50,7 +57,17 @@ impl Scenario for Remote {
             "runs",
             columns,
         );
-        vec![table.plot(PlotKind::Bars, &["remote", "own"], false)]
+        let column = |key: &str, title: &str, unit: &str| Column::new(key, title, unit, Better::Lower, Of::Rejoin);
+        let idle = vec![
+            column("memory", "memory of the API, more than without them", "MB"),
+            column("api_cpu", "CPU of the API", "% of a core"),
+            column("worker_cpu", "of the worker", "% of a core"),
+            column("postgres_cpu", "of PostgreSQL", "% of a core"),
+        ];
+        vec![
+            table.plot(PlotKind::Bars, &["remote", "own"], false),
+            Table::new(IDLE, "Programs that wait for calls", "programs", idle),
+        ]
     }
 
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
@@ -88,8 +105,47 @@ impl Scenario for Remote {
             script.calls
         ));
         program.stop();
-        fleet.stop(context).await
+        fleet.stop(context).await?;
+        idle(context, out).await
     }
+}
+
+/// Programs that register, and wait.
+async fn idle(context: &Context, out: &mut Recorder) -> Result<()> {
+    let fleet = Fleet::start(context, &[]).await?;
+    let settle = context.sized(Duration::from_secs(3), Duration::from_millis(200));
+    let span = context.sized(Duration::from_secs(40), Duration::from_millis(500));
+    tokio::time::sleep(settle).await;
+    let before = fleet.apis[0].usage()?.rss_bytes;
+    let count = context.sized(IDLE_PROGRAMS, 20);
+    let mut programs = Vec::with_capacity(count);
+    while programs.len() < count {
+        let some = (programs.len()..count).take(REGISTER_AT_ONCE);
+        for started in join_all(some.map(|_| Program::start(&fleet))).await {
+            programs.push(started?);
+        }
+    }
+    tokio::time::sleep(settle).await;
+    let row = format!("{count} programs");
+    let (cpu, began) = (fleet.cpu_us(context)?, Instant::now());
+    tokio::time::sleep(span).await;
+    let (after, took) = (fleet.cpu_us(context)?, began.elapsed());
+    for (index, column) in ["api_cpu", "worker_cpu", "postgres_cpu"].into_iter().enumerate() {
+        let used_us = after[index].saturating_sub(cpu[index]) as f64;
+        out.record(IDLE, &row, column, used_us / took.as_micros() as f64 * 100.0);
+    }
+    let grown = fleet.apis[0].usage()?.rss_bytes.saturating_sub(before);
+    out.record(IDLE, &row, "memory", grown as f64 / 1_000_000.0);
+    ensure!(
+        programs.iter().all(|program| !program.0.is_finished()),
+        "an idle program has ended"
+    );
+    out.note(format!(
+        "An idle program repeats a claim that waits {WAIT_S} s. CPU over {} s, memory (RSS) at their end.",
+        span.as_secs()
+    ));
+    programs.into_iter().for_each(Program::stop);
+    fleet.stop(context).await
 }
 
 /// A program that serves the tools.
@@ -118,7 +174,7 @@ impl Program {
 /// Takes calls and completes them, until it is stopped.
 async fn serve(client: reqwest::Client, key: String, base: String, worker: String) -> Result<()> {
     loop {
-        let claim = json!({"workerId": worker, "max": SLOTS, "waitS": 20});
+        let claim = json!({"workerId": worker, "max": SLOTS, "waitS": WAIT_S});
         let claimed = post(&client, &key, &format!("{base}/claims"), claim).await?;
         let calls = claimed["calls"].as_array().context("calls")?.clone();
         let completions = calls.iter().map(|call| {

@@ -1,7 +1,10 @@
 //! Claims that wait for a call. The bus says when a queue has one; because hints may be lost, and calls may be due later, one query a second
 //! looks into all queues that are waited for, however many workers wait.
 //!
-//! Invariant: while no claim waits, there is no query.
+//! Invariants:
+//! - While no claim waits, there is no query.
+//! - A wake-up wakes one claim of its queue, that which waits longest. One that gets as many calls as it may wakes the next one. So a call costs
+//!   the same, however many workers wait.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -53,7 +56,7 @@ impl Queues {
             notify.get(queue).and_then(Weak::upgrade)
         };
         if let Some(waiting) = waiting {
-            waiting.notify_waiters();
+            waiting.notify_one();
         }
     }
 }
@@ -77,6 +80,11 @@ impl Waiting {
 pub struct Interest(Vec<Arc<Notify>>);
 
 impl Interest {
+    /// Wakes the next claim: this one has got as many calls as it may, and there may be more.
+    pub fn pass_on(&self) {
+        self.0.iter().for_each(|notify| notify.notify_one());
+    }
+
     /// Begins to listen, looks (`look`), and waits until something changes after that.
     pub async fn changed_after<T, F: Future<Output = Option<T>>>(&self, look: impl FnOnce() -> F) -> Option<T> {
         let mut changes: Vec<_> = self.0.iter().map(|notify| Box::pin(notify.notified())).collect();
@@ -121,5 +129,79 @@ async fn look(queues: Weak<Queues>, db: Db, mut wakes: tokio::sync::broadcast::R
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::task::{JoinSet, yield_now};
+
+    use super::*;
+
+    /// Claims that wait for a queue. Each takes one call if there is one.
+    struct Claims {
+        waiting: Waiting,
+        calls: Arc<AtomicUsize>,
+        looks: Arc<AtomicUsize>,
+        tasks: JoinSet<()>,
+    }
+
+    impl Claims {
+        async fn waiting(count: usize) -> Self {
+            let mut claims = Self {
+                waiting: Waiting(Arc::default()),
+                calls: Arc::default(),
+                looks: Arc::default(),
+                tasks: JoinSet::new(),
+            };
+            for _ in 0..count {
+                let interest = claims.waiting.interest(&["q".to_owned(), "r".to_owned()]);
+                let (calls, looks) = (claims.calls.clone(), claims.looks.clone());
+                claims.tasks.spawn(async move {
+                    let look = || async {
+                        looks.fetch_add(1, Ordering::Relaxed);
+                        calls
+                            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |calls| calls.checked_sub(1))
+                            .ok()
+                    };
+                    while interest.changed_after(look).await.is_none() {}
+                    interest.pass_on();
+                });
+            }
+            claims.settled().await;
+            claims
+        }
+
+        /// All tasks have done what they can. Everything is in one thread.
+        async fn settled(&self) {
+            for _ in 0..1_000 {
+                yield_now().await;
+            }
+        }
+
+        async fn woken_for(&self, calls: usize) -> usize {
+            let before = self.looks.load(Ordering::Relaxed);
+            self.calls.fetch_add(calls, Ordering::Relaxed);
+            self.waiting.0.wake("q");
+            self.settled().await;
+            self.looks.load(Ordering::Relaxed) - before
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_wakes_few_of_the_claims_that_wait() {
+        let mut claims = Claims::waiting(100).await;
+        // That which takes it, and one for each of its queues.
+        assert_eq!(claims.woken_for(1).await, 3);
+        assert!(claims.woken_for(10).await <= 10 * 3);
+        assert_eq!(claims.calls.load(Ordering::Relaxed), 0, "all are taken");
+        assert_eq!(claims.tasks.len(), 100);
+        let mut ended = 0;
+        while claims.tasks.try_join_next().is_some() {
+            ended += 1;
+        }
+        assert_eq!(ended, 11);
     }
 }

@@ -91,7 +91,13 @@ async fn claim(
             () = state.draining.cancelled() => Ok(Some(Ok(Vec::new()))),
         };
         match found {
-            Ok(Some(taken)) => return Ok(Json(Claimed { calls: taken? })),
+            Ok(Some(taken)) => {
+                let calls = taken?;
+                if i32::try_from(calls.len()) == Ok(body.max) {
+                    interest.pass_on();
+                }
+                return Ok(Json(Claimed { calls }));
+            }
             // There may be one now.
             Ok(None) => {}
             Err(_) => return Ok(Json(Claimed { calls: Vec::new() })),
