@@ -48,10 +48,11 @@ newcomer() {
 mkdir -p "$work/home"
 chmod 755 "$work" "$work/home"
 
+dev_options=()
 # dev COMMAND…: starts `COMMAND dev` in this folder, and waits until it is ready.
 dev() {
     # So that signals reach it.
-    become=exec newcomer "${hide[@]}" "$@" dev --json --port 0 >ready.json 2>dev.log &
+    become=exec newcomer "${hide[@]}" "$@" dev --json --port 0 "${dev_options[@]}" >ready.json 2>dev.log &
     server=$!
     for _ in $(seq 1200); do
         if [ -s ready.json ]; then return; fi
@@ -98,14 +99,36 @@ of_pypi() {
     # The newest versions that are allowed could break this test on any day: those of the lock files.
     sed -n 's/^\([a-z0-9_.-]*==[^ ;\\]*\).*/\1/p' "$root"/scripts/wheels/{sdk,postgres}.txt >constraints.txt
     venv/bin/pip install --quiet --disable-pip-version-check --no-compile --find-links "$packages" -c constraints.txt 'rejoin-sdk[server]'
-    dev venv/bin/rejoin
+    newcomer venv/bin/rejoin init my-agent 2>/dev/null
+    cd my-agent
+    dev_options=(--program "$PWD/../venv/bin/python tools.py")
+    dev ../venv/bin/rejoin
+    dev_options=()
     from_package
-    asked venv/bin/rejoin
-    newcomer venv/bin/python -c "
+    asked ../venv/bin/rejoin
+    newcomer ../venv/bin/python -c "
+import pathlib, time
 from rejoin import Client
 
-text = Client().send('$question').text()
-assert 'libssl3' in text, text"
+client = Client()
+text = client.send('$question').text()
+assert 'libssl3' in text, text
+
+
+def program(other_than=None):
+    for _ in range(600):
+        for worker in client.request('GET', '/api/workers')['items']:
+            if worker['alive'] and worker['workerId'] != other_than:
+                return worker['workerId']
+        time.sleep(0.1)
+    raise AssertionError('the program of the template does not serve its tools')
+
+
+first = program()
+# A change of its code starts it again.
+code = pathlib.Path('tools.py')
+code.write_text(code.read_text() + '\n# changed\n')
+program(other_than=first)"
     stopped
 }
 

@@ -4,6 +4,7 @@
 //! - `demo`       project, user, key, agents, graph
 //! - `secret_keys`   the master key of secrets
 //! - `supervise`  the API and the workers, as child processes
+//! - `programs`   users' programs beside them
 //! - `ready`      the message when all is ready
 //! - `process`    signals and users
 //!
@@ -44,6 +45,7 @@ use crate::{
 pub mod demo;
 pub mod postgres;
 pub mod process;
+pub mod programs;
 pub mod ready;
 pub mod secret_keys;
 pub mod supervise;
@@ -69,6 +71,7 @@ const REVIVE_EVERY: Duration = Duration::from_secs(1);
 ///   rejoin dev
 ///   rejoin dev --port 8000 --workers 4
 ///   rejoin dev --database-url postgres://postgres@localhost/rejoin
+///   rejoin dev --program "python tools.py"
 ///   rejoin dev --json --data-dir "$(mktemp -d)" --port 0
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -82,6 +85,10 @@ pub struct Args {
     /// Directory for the private PostgreSQL and the keys. Delete it to start from scratch.
     #[arg(long, env = "REJOIN_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Also runs this command, a program that serves tools, and starts it again when it ends, or when a file of code
+    /// in this folder changes. It gets REJOIN_URL, REJOIN_API_KEY and REJOIN_PROJECT_ID. May be repeated.
+    #[arg(long, value_name = "COMMAND")]
+    pub program: Vec<String>,
 }
 
 /// # Errors
@@ -153,10 +160,25 @@ async fn start(global: &Global, args: &Args, out: Out) -> Result<Started> {
     let url = format!("http://{address}");
     wait_until_ready(&url, &supervisor, api).await?;
 
+    let mut programs = Vec::new();
+    if !args.program.is_empty() {
+        let folder = std::env::current_dir().context("reading the current folder failed")?;
+        let changed = programs::watch_code(folder);
+        for (number, command) in (1..).zip(&args.program) {
+            let env = [
+                ("REJOIN_URL", url.clone()),
+                ("REJOIN_API_KEY", demo.api_key.clone()),
+                ("REJOIN_PROJECT_ID", demo.workspace_id.to_string()),
+            ];
+            programs.push(supervisor.spawn_program(Role::Program(number), command, env, changed.clone())?);
+        }
+    }
+
     let pids = Pids {
         api,
         workers,
         postgres: postgres.as_ref().and_then(|postgres| postgres.pid()),
+        programs,
     };
     announce(url, database_url, demo, pids, &data_dir, out).await?;
     Ok(Started { supervisor, postgres })

@@ -28,6 +28,9 @@ pub struct Pids {
     pub workers: Vec<u32>,
     /// None: an existing database.
     pub postgres: Option<u32>,
+    /// Users' programs, if there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<u32>,
 }
 
 impl Ready {

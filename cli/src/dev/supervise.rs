@@ -32,6 +32,8 @@ use super::process::{self, Signal};
 
 /// Time to drain after SIGTERM, before SIGKILL. Longer than the children's own limit.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(35);
+/// The same for a program whose code has changed: whoever writes it waits for the new one.
+const CHANGE_LIMIT: Duration = Duration::from_secs(5);
 /// Delay before a child is restarted; doubled with each one that dies young.
 const RESTART_DELAY: Duration = Duration::from_millis(100);
 const RESTART_DELAY_MAX: Duration = Duration::from_secs(10);
@@ -48,6 +50,8 @@ pub enum Role {
     Api,
     /// Numbered from 1.
     Worker(usize),
+    /// A user's program, numbered from 1.
+    Program(usize),
 }
 
 impl fmt::Display for Role {
@@ -55,6 +59,7 @@ impl fmt::Display for Role {
         match self {
             Role::Api => write!(f, "api"),
             Role::Worker(number) => write!(f, "worker {number}"),
+            Role::Program(number) => write!(f, "program {number}"),
         }
     }
 }
@@ -89,6 +94,7 @@ enum Stopping {
 /// How to start a child.
 struct Recipe {
     role: Role,
+    program: PathBuf,
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
 }
@@ -136,23 +142,51 @@ impl Supervisor {
     {
         let recipe = Recipe {
             role,
+            program: self.shared.program.clone(),
             args: args.into_iter().map(Into::into).collect(),
-            env: env
-                .into_iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
+            env: env_of(env),
         };
+        self.spawn_recipe(recipe, None)
+    }
+
+    /// The same for a user's program: a command of the shell, which is started again at each change.
+    ///
+    /// # Errors
+    /// There is no shell.
+    pub fn spawn_program<E, K, V>(
+        &mut self,
+        role: Role,
+        command: &str,
+        env: E,
+        changed: watch::Receiver<u64>,
+    ) -> Result<u32>
+    where
+        E: IntoIterator<Item = (K, V)>,
+        K: Into<OsString>,
+        V: Into<OsString>,
+    {
+        let recipe = Recipe {
+            role,
+            program: "/bin/sh".into(),
+            // In place of the shell, so that signals reach it.
+            args: vec!["-c".into(), format!("exec {command}").into()],
+            env: env_of(env),
+        };
+        self.spawn_recipe(recipe, Some(changed))
+    }
+
+    fn spawn_recipe(&mut self, recipe: Recipe, changed: Option<watch::Receiver<u64>>) -> Result<u32> {
         let (child, pid) = self
             .shared
             .start(&recipe)
-            .with_context(|| format!("starting {role} failed"))?;
-        self.keepers.spawn(keep(
-            Arc::clone(&self.shared),
+            .with_context(|| format!("starting {} failed", recipe.role))?;
+        let keeper = Keeper {
+            shared: Arc::clone(&self.shared),
             recipe,
-            child,
-            pid,
-            self.stopping.subscribe(),
-        ));
+            changed,
+            stopping: self.stopping.subscribe(),
+        };
+        self.keepers.spawn(keeper.keep(child, pid));
         Ok(pid)
     }
 
@@ -183,7 +217,7 @@ impl Supervisor {
 
 impl Shared {
     fn start(&self, recipe: &Recipe) -> Result<(Child, u32)> {
-        let child = Command::new(&self.program)
+        let child = Command::new(&recipe.program)
             .args(&recipe.args)
             .envs(recipe.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
@@ -210,75 +244,125 @@ impl Shared {
 }
 
 /// Keeps one child and its successors.
-async fn keep(
+struct Keeper {
     shared: Arc<Shared>,
     recipe: Recipe,
-    mut child: Child,
-    mut pid: u32,
-    mut stopping: watch::Receiver<Stopping>,
-) {
-    let role = recipe.role;
-    let mut delay = RESTART_DELAY;
-    loop {
-        let born = Instant::now();
-        let lines = pass_lines(&shared, role, &mut child);
-        let status = tokio::select! {
-            status = child.wait() => Some(status),
-            _ = stopping.wait_for(|now| *now > Stopping::No) => None,
-        };
-        let died = match status {
-            Some(status) => status,
-            None => end(&shared, role, &mut child, pid, &mut stopping).await,
-        };
-        shared.watchdog.forget(pid);
-        shared.pids().remove(&role);
-        finish_lines(lines).await;
-        if *stopping.borrow() > Stopping::No {
-            return;
-        }
-        let how = match died {
-            Ok(status) => how(status),
-            Err(error) => error.to_string(),
-        };
-        delay = if born.elapsed() < YOUNG { delay } else { RESTART_DELAY };
-        // Until a start succeeds or we are asked to stop.
+    /// Its code changes. None: it has none.
+    changed: Option<watch::Receiver<u64>>,
+    stopping: watch::Receiver<Stopping>,
+}
+
+/// Why a child has ended.
+enum Ended {
+    ByItself(std::io::Result<ExitStatus>),
+    ByChange,
+    Stopped,
+}
+
+impl Keeper {
+    async fn keep(mut self, mut child: Child, mut pid: u32) {
+        let role = self.recipe.role;
+        let mut delay = RESTART_DELAY;
         loop {
-            tokio::select! {
-                () = sleep(delay) => {}
-                _ = stopping.wait_for(|now| *now > Stopping::No) => return,
+            let born = Instant::now();
+            let lines = pass_lines(&self.shared, role, &mut child);
+            let ended = self.ended(&mut child, pid).await;
+            self.shared.watchdog.forget(pid);
+            self.shared.pids().remove(&role);
+            finish_lines(lines).await;
+            if *self.stopping.borrow() > Stopping::No {
+                return;
             }
-            delay = (delay * 2).min(RESTART_DELAY_MAX);
-            match shared.start(&recipe) {
-                Ok(started) => {
-                    (child, pid) = started;
-                    shared.say(&format!("{role} died ({how}); restarted with pid {pid}"));
-                    break;
+            let why = match &ended {
+                Ended::ByItself(Ok(status)) => format!("died ({})", how(*status)),
+                Ended::ByItself(Err(error)) => format!("died ({error})"),
+                Ended::ByChange | Ended::Stopped => "was stopped, since its code has changed".to_owned(),
+            };
+            delay = if born.elapsed() < YOUNG && !matches!(ended, Ended::ByChange) {
+                delay
+            } else {
+                RESTART_DELAY
+            };
+            // Until a start succeeds or we are asked to stop.
+            loop {
+                tokio::select! {
+                    () = sleep(delay) => {}
+                    // Perhaps the mistake was corrected that it has died of.
+                    () = changed(&mut self.changed) => delay = RESTART_DELAY,
+                    _ = self.stopping.wait_for(|now| *now > Stopping::No) => return,
                 }
-                Err(error) => shared.say(&format!("{role} died ({how}) and cannot be restarted yet: {error:#}")),
+                delay = (delay * 2).min(RESTART_DELAY_MAX);
+                match self.shared.start(&self.recipe) {
+                    Ok(started) => {
+                        (child, pid) = started;
+                        self.shared.say(&format!("{role} {why}; restarted with pid {pid}"));
+                        break;
+                    }
+                    Err(error) => self
+                        .shared
+                        .say(&format!("{role} {why} and cannot be restarted yet: {error:#}")),
+                }
             }
         }
+    }
+
+    /// Waits for the end of a child.
+    async fn ended(&mut self, child: &mut Child, pid: u32) -> Ended {
+        tokio::select! {
+            status = child.wait() => return Ended::ByItself(status),
+            () = changed(&mut self.changed) => {}
+            _ = self.stopping.wait_for(|now| *now > Stopping::No) => {}
+        }
+        let is_stopping = *self.stopping.borrow() > Stopping::No;
+        let limit = if is_stopping {
+            self.shared.drain_limit
+        } else {
+            CHANGE_LIMIT
+        };
+        self.end(child, pid, limit).await;
+        if is_stopping { Ended::Stopped } else { Ended::ByChange }
+    }
+
+    /// Lets the child drain; kills it after the limit, or when asked to hurry.
+    async fn end(&mut self, child: &mut Child, pid: u32, limit: Duration) {
+        let role = self.recipe.role;
+        // It may have just ended; then the wait below returns immediately.
+        let _gone = process::send(pid, Signal::Terminate);
+        tokio::select! {
+            ended = timeout(limit, child.wait()) => match ended {
+                Ok(_) => return,
+                Err(_) => self.shared.say(&format!("{role} did not drain within {limit:?}; killed")),
+            },
+            _ = self.stopping.wait_for(|now| *now == Stopping::Now) => {
+                self.shared.say(&format!("{role} was killed before it drained"));
+            }
+        }
+        if let Err(error) = child.start_kill() {
+            self.shared.say(&format!("{role} cannot be killed: {error}"));
+        }
+        let _status = child.wait().await;
     }
 }
 
-/// Lets the child drain; kills it after the limit, or when asked to hurry.
-async fn end(
-    shared: &Shared,
-    role: Role,
-    child: &mut Child,
-    pid: u32,
-    stopping: &mut watch::Receiver<Stopping>,
-) -> std::io::Result<ExitStatus> {
-    // It may have just ended; then the wait below returns immediately.
-    let _gone = process::send(pid, Signal::Terminate);
-    tokio::select! {
-        ended = timeout(shared.drain_limit, child.wait()) => match ended {
-            Ok(status) => return status,
-            Err(_) => shared.say(&format!("{role} did not drain within {:?}; killed", shared.drain_limit)),
-        },
-        _ = stopping.wait_for(|now| *now == Stopping::Now) => shared.say(&format!("{role} was killed before it drained")),
+/// Waits for a change of the code; for ever, if there is none to watch.
+async fn changed(changes: &mut Option<watch::Receiver<u64>>) {
+    if let Some(changes) = changes
+        && changes.changed().await.is_ok()
+    {
+        return;
     }
-    child.start_kill()?;
-    child.wait().await
+    std::future::pending().await
+}
+
+fn env_of<E, K, V>(env: E) -> Vec<(OsString, OsString)>
+where
+    E: IntoIterator<Item = (K, V)>,
+    K: Into<OsString>,
+    V: Into<OsString>,
+{
+    env.into_iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
 }
 
 /// Forwards a child's output, line by line.

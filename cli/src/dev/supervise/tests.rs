@@ -120,6 +120,28 @@ async fn a_second_ctrl_c_does_not_wait_for_the_drain() {
     wait_until_gone(pid).await;
 }
 
+#[tokio::test]
+async fn a_program_starts_again_when_its_code_changes() {
+    let (mut supervisor, lines) = supervisor(LIMIT);
+    let (changes, changed) = watch::channel(0);
+    let command = format!("sh -c \"{DRAINS}\"");
+    let first = supervisor
+        .spawn_program(Role::Program(1), &command, [("NAME", "value")], changed)
+        .unwrap();
+    lines.wait_for(|line| line == "[program 1] up").await;
+    changes.send_modify(|count| *count += 1);
+    lines.wait_for(|line| line == "[program 1] drained").await;
+    let logged = lines.wait_for(|line| line.starts_with("program 1 was stopped")).await;
+    let second = supervisor.pids()[0].1;
+    assert_eq!(
+        logged,
+        format!("program 1 was stopped, since its code has changed; restarted with pid {second}")
+    );
+    wait_until_gone(first).await;
+    supervisor.stop(std::future::pending()).await;
+    wait_until_gone(second).await;
+}
+
 /// Not a test: the parent killed by the next test, in a separate process.
 #[tokio::test]
 async fn parent_for_the_next_test() {
