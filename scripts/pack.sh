@@ -5,7 +5,7 @@
 NO_WEB_BUILD=1 source "$(dirname "${BASH_SOURCE[0]}")/setup-web.sh"
 
 [ $# = 2 ] || die "usage: scripts/pack.sh BINARY FOLDER"
-[ -x "$1" ] || die "$1 is no program; \`make release\` builds one"
+[ -x "$1" ] || die "$1 can't be executed; \`make release\` builds a binary"
 mkdir -p "$2"
 out=$(realpath "$2")
 level=${PACK_LEVEL:-9}
@@ -39,7 +39,6 @@ machine=$(uname -m)
 target=$machine-unknown-linux-gnu
 
 pack_wheels() {
-    local bin=$tools/venv/bin
     (cd sdk/python && "$hatchling" build -t wheel -t sdist -d "$out" >/dev/null)
     cp -R packaging/python "$work/python"
     cp LICENSE "$work/python/"
@@ -47,14 +46,11 @@ pack_wheels() {
         cd "$work/python"
         REJOIN_BINARY=$work/rejoin REJOIN_WHEEL_PLATFORM=manylinux_${glibc/./_}_$machine "$hatchling" build -t wheel -d "$out" >/dev/null
     )
-    "$bin/python" -m zipfile -t "$out/rejoin_server-$version-py3-none-manylinux_${glibc/./_}_$machine.whl" >/dev/null
 }
 
 pack_npm() {
     setup_web_modules || die "the packages of web/package-lock.json can't be installed here"
-    if ! cmp -s sdk/typescript/package-lock.json sdk/typescript/node_modules/.lock-of-rejoin; then
-        (cd sdk/typescript && npm ci --no-audit --no-fund --loglevel=error && cp package-lock.json node_modules/.lock-of-rejoin)
-    fi
+    npm_modules sdk/typescript || die "the packages of sdk/typescript/package-lock.json can't be installed here"
     cp -R packaging/npm "$work/npm"
     mkdir "$work/npm/server/bin"
     cp "$work/rejoin" "$work/npm/server/bin/"

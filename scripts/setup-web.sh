@@ -51,12 +51,14 @@ web_is_built() {
         [ -z "$(find web tests/tests/operators/repository/snapshots/operators__repository__openapi__openapi.snap -newer web/dist/index.html -type f \( -path '*/node_modules/*' -prune -o -path '*/dist/*' -prune -o -print \) | head -n 1)" ]
 }
 
-setup_web_modules() {
-    if ! cmp -s web/package-lock.json web/node_modules/.lock-of-rejoin; then
-        (cd web && npm ci --no-audit --no-fund --loglevel=error) || return 1
-        cp web/package-lock.json web/node_modules/.lock-of-rejoin
+# npm_modules FOLDER: the packages of its lock file, installed again only if that has changed.
+npm_modules() {
+    if ! cmp -s "$1/package-lock.json" "$1/node_modules/.lock-of-rejoin"; then
+        (cd "$1" && npm ci --no-audit --no-fund --loglevel=error) || return 1
+        cp "$1/package-lock.json" "$1/node_modules/.lock-of-rejoin"
     fi
 }
+setup_web_modules() { npm_modules web; }
 
 setup_web() {
     if web_is_built; then

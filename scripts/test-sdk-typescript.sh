@@ -12,11 +12,8 @@ find_node || die "the TypeScript package needs Node.js $NODE_NEEDED or newer, an
 package=sdk/typescript
 source scripts/setup-sdk-tests.sh
 
+quietly install npm_modules "$package"
 cd "$package"
-if ! cmp -s package-lock.json node_modules/.lock-of-rejoin; then
-    quietly install npm ci --no-audit --no-fund --loglevel=error
-    cp package-lock.json node_modules/.lock-of-rejoin
-fi
 quietly build npm run --silent build
 
 checks() {

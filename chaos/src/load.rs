@@ -35,7 +35,7 @@ use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use crate::client::Client;
+use crate::client::{Client, Message};
 use crate::evidence::{Post, Target};
 use crate::plan::Plan;
 use crate::readers::{self, Manner};
@@ -122,6 +122,17 @@ impl Actor {
     pub fn read_by(&mut self, readers: usize, target: Target) {
         for _ in 0..readers {
             self.read(target);
+        }
+    }
+
+    /// Posts a message, lets its conversation and its run be read, and waits for its end.
+    pub async fn turn(&mut self, message: Message<'_>) {
+        let post = self.client.post(message).await;
+        self.keep(&post);
+        if let (Some(conversation), Some(run)) = (conversation(&post), run(&post)) {
+            self.read(Target::Conversation(conversation));
+            self.read(Target::Run(run));
+            self.client.wait_until_done(run).await;
         }
     }
 

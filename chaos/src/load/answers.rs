@@ -3,9 +3,8 @@
 use anyhow::Result;
 use async_trait::async_trait;
 
-use super::{Actor, Load, conversation, run};
+use super::{Actor, Load};
 use crate::client::Message;
-use crate::evidence::Target;
 
 pub struct Answers;
 
@@ -25,13 +24,7 @@ impl Load for Answers {
             to_program: true,
             ..Message::new(self.name(), &plan)
         };
-        let post = actor.client.post(message).await;
-        actor.keep(&post);
-        if let (Some(conversation), Some(run)) = (conversation(&post), run(&post)) {
-            actor.read(Target::Conversation(conversation));
-            actor.read(Target::Run(run));
-            actor.client.wait_until_done(run).await;
-        }
+        actor.turn(message).await;
         Ok(())
     }
 }

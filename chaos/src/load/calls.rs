@@ -4,9 +4,8 @@ use anyhow::Result;
 use async_trait::async_trait;
 use rand::RngExt as _;
 
-use super::{Actor, Load, conversation, run};
+use super::{Actor, Load};
 use crate::client::Message;
-use crate::evidence::Target;
 use crate::tools::{LOOK, PAY, PROGRAM_FLOW, PROGRAM_LOOK, PROGRAM_PAY};
 
 pub struct Calls {
@@ -66,13 +65,7 @@ impl Load for Calls {
             with_agent: true,
             ..Message::new(self.name(), &plan)
         };
-        let post = actor.client.post(message).await;
-        actor.keep(&post);
-        if let (Some(conversation), Some(run)) = (conversation(&post), run(&post)) {
-            actor.read(Target::Conversation(conversation));
-            actor.read(Target::Run(run));
-            actor.client.wait_until_done(run).await;
-        }
+        actor.turn(message).await;
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ const SKIPPED: [&str; 5] = ["node_modules", "__pycache__", "site-packages", "tar
 /// Limits what one look costs, in a folder that holds much more than a program.
 const FILES_MAX: usize = 20_000;
 
-/// Counts the changes of the code below a folder, until nobody waits for them any longer.
+/// Counts the changes of the code below a folder, until all receivers are dropped.
 pub fn watch_code(folder: PathBuf) -> watch::Receiver<u64> {
     let (changes, changed) = watch::channel(0);
     let look = move || {

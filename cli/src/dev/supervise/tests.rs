@@ -1,7 +1,10 @@
 //! Tests of the supervisor over `sh`: children that die, that drain, that don't, and a parent that is killed.
 use std::os::unix::process::ExitStatusExt;
 
+use tokio::time::{Instant, sleep};
+
 use super::*;
+use crate::dev::process;
 
 /// Timeout of any wait in a test.
 const LIMIT: Duration = Duration::from_secs(20);

@@ -128,7 +128,7 @@ class Answer:
 
 
 def _begun() -> Future[None]:
-    """Returns a future that whoever waits for it can't cancel."""
+    """Returns a future that its reader can't cancel."""
     begun: Future[None] = Future()
     begun.set_running_or_notify_cancel()
     return begun
