@@ -19,6 +19,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -36,6 +37,7 @@ const RETRY: Duration = Duration::from_millis(100);
 /// How long a claim waits, in seconds.
 const WAIT_S: u64 = 2;
 const CLAIM_LIMIT: Duration = Duration::from_secs(10);
+const REGISTRATION_LIMIT: Duration = Duration::from_secs(60);
 
 /// How a program handles a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +67,9 @@ impl Mood {
     }
 }
 
-/// Starts the programs of all projects. They end with the readers.
-pub fn start(world: &Arc<World>, seed: u64) -> Result<JoinSet<()>> {
+/// Starts the programs of all projects, and waits until each is registered once: an agent of a program that was never started fails, as it
+/// should. They end with the readers.
+pub async fn start(world: &Arc<World>, seed: u64) -> Result<JoinSet<()>> {
     let opened = OpenOptions::new()
         .create(true)
         .append(true)
@@ -79,6 +82,8 @@ pub fn start(world: &Arc<World>, seed: u64) -> Result<JoinSet<()>> {
         }
     }
     let mut programs = JoinSet::new();
+    let registered = Arc::new(Semaphore::new(0));
+    let count = projects.len() * PROGRAMS;
     for (_, user) in projects {
         for number in 0..PROGRAMS {
             let client = Client {
@@ -87,16 +92,20 @@ pub fn start(world: &Arc<World>, seed: u64) -> Result<JoinSet<()>> {
             };
             let mut dice =
                 StdRng::seed_from_u64(seed.wrapping_mul(7_919).wrapping_add((user * PROGRAMS + number) as u64));
-            let ledger = ledger.clone();
+            let (ledger, registered) = (ledger.clone(), registered.clone());
             programs.spawn(async move {
                 while !client.world.readers_end.is_cancelled() {
                     let life = Program::born(client.clone(), ledger.clone());
-                    life.serve(&mut dice).await;
+                    life.serve(&mut dice, &registered).await;
                     sleep(RETRY).await;
                 }
             });
         }
     }
+    let all = registered.acquire_many(u32::try_from(count)?);
+    let _permits = timeout(REGISTRATION_LIMIT, all)
+        .await
+        .context("the programs do not register")??;
     Ok(programs)
 }
 
@@ -118,18 +127,19 @@ impl Program {
     }
 
     /// Serves until it is gone.
-    async fn serve(self, dice: &mut StdRng) {
+    async fn serve(self, dice: &mut StdRng, registered: &Semaphore) {
         let program = Arc::new(self);
         let gone = program.gone.clone();
         tokio::select! {
             () = gone.cancelled() => {}
-            () = program.live(dice) => {}
+            () = program.live(dice, registered) => {}
         }
         program.gone.cancel();
     }
 
-    async fn live(self: &Arc<Self>, dice: &mut StdRng) {
+    async fn live(self: &Arc<Self>, dice: &mut StdRng, registered: &Semaphore) {
         let Some(id) = self.register().await else { return };
+        registered.add_permits(1);
         let mut calls = JoinSet::new();
         loop {
             let body = json!({"workerId": id, "max": SLOTS, "waitS": WAIT_S});

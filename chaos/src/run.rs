@@ -95,7 +95,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     let began = Instant::now();
     let world = World::start(&options.shape).await?;
     info!(evidence = %options.shape.directory.display(), "everything runs");
-    let programs = programs::start(&world, options.seed)?;
+    let programs = programs::start(&world, options.seed).await?;
     let mut crowd = Crowd::start(&world, &options.loads, options.users, options.seed);
     let sampling_ends = CancellationToken::new();
     let sampling = tokio::spawn(sample(world.clone(), sampling_ends.clone()));
