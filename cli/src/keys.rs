@@ -7,7 +7,7 @@ use rejoin_identity::audit::{self, Action as Act, Actor, NewEntry};
 use rejoin_identity::auth;
 use rejoin_identity::workspaces::{self, Role};
 use rejoin_runs::agents;
-use rejoin_types::access::Scope;
+use rejoin_types::access::{Grant, Scope};
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection, PgPool};
 use uuid::Uuid;
@@ -46,9 +46,10 @@ pub enum Action {
         /// User, by handle or id [default: the project's only one]
         #[arg(long, value_name = "HANDLE|ID")]
         user: Option<String>,
-        /// Scopes of the key: `read`, `write` (chat and cancel), `admin` (manage agents), `worker` (serve tools). At most those of its user.
-        #[arg(long, value_enum, value_delimiter = ',', default_values = ["read", "write"])]
-        scopes: Vec<Scope>,
+        /// Scopes of the key: `read`, `write` (chat and cancel), `admin` (manage agents), `worker` (serve tools), `worker:QUEUE` and
+        /// `worker:QUEUE/TOOL` (serve one queue, or one tool of it). At most those of its user.
+        #[arg(long, value_delimiter = ',', default_values = ["read", "write"])]
+        scopes: Vec<Grant>,
         /// Number of days after which the key expires.
         #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(i64).range(1..=36_500))]
         expires_in_days: Option<i64>,
@@ -85,17 +86,17 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             let expires_in_s = expires_in_days.map(|days| days * DAY_S);
             let (project, user) = if create {
                 let (project, user) = (project.unwrap_or_default(), user.unwrap_or_default());
-                make(&pool, &project, &user, Role::for_scopes(&scopes)).await?
+                make(&pool, &project, &user, Role::for_scopes(&scopes_of(&scopes))).await?
             } else {
                 let project = database::project(&pool, project.as_deref()).await?;
                 (project, member(&pool, project, user.as_deref()).await?)
             };
             let mut connection = pool.acquire().await.context("connecting to the database failed")?;
-            refuse_more_than_the_role(&mut connection, project, user, &scopes).await?;
+            refuse_more_than_the_role(&mut connection, project, user, &scopes_of(&scopes)).await?;
             let made = make_key(&mut connection, user, project, &name, &scopes, expires_in_s).await;
             let (id, key) = made.context("creating the key failed")?;
             if out.is_json() {
-                let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+                let scopes: Vec<String> = scopes.iter().map(Grant::to_string).collect();
                 out.json(&json!({
                     "id": id, "key": key, "name": name, "projectId": project, "userId": user, "scopes": scopes
                 }))?;
@@ -125,6 +126,10 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         }
     }
     Ok(Exit::Done)
+}
+
+fn scopes_of(grants: &[Grant]) -> Vec<Scope> {
+    grants.iter().map(Grant::scope).collect()
 }
 
 async fn list(pool: &PgPool, project: Uuid, out: Out) -> Result<()> {
@@ -276,12 +281,12 @@ pub(crate) async fn make_key(
     user: Uuid,
     project: Uuid,
     name: &str,
-    scopes: &[Scope],
+    grants: &[Grant],
     expires_in_s: Option<i64>,
 ) -> Result<(Uuid, String), sqlx::Error> {
     let mut tx = db.begin().await?;
-    let made = auth::create_key(&mut tx, user, Some(project), name, scopes, expires_in_s).await?;
-    let words: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+    let made = auth::create_key_with(&mut tx, user, Some(project), name, grants, expires_in_s).await?;
+    let words: Vec<String> = grants.iter().map(Grant::to_string).collect();
     let detail = json!({ "name": name, "userId": user, "scopes": words, "expiresInS": expires_in_s });
     record(
         &mut tx,

@@ -23,6 +23,9 @@ const MODEL_FILES_BYTES: u64 = 40 * 1024 * 1024;
 /// Default maximum cost of all runs of a tree, in dollars.
 pub(crate) const TREE_COST_USD: f64 = 25.0;
 
+/// Most calls of quick functions end within it. The time counts as the run's, unlike that of a suspension.
+const REMOTE_HOLD_MS: u64 = 250;
+
 #[derive(Debug, Clone, Args)]
 pub struct WorkerConfig {
     #[command(flatten)]
@@ -102,6 +105,10 @@ pub struct WorkerConfig {
     /// Timeout of a tool call, in seconds
     #[arg(long, env = "REJOIN_TOOL_TIMEOUT_S", default_value_t = 60)]
     pub tool_timeout_s: u64,
+
+    /// How long a run waits for a call of a user's program before it is suspended and frees its slot, in milliseconds; 0: it is suspended at once
+    #[arg(long, env = "REJOIN_REMOTE_HOLD_MS", default_value_t = REMOTE_HOLD_MS)]
+    pub remote_hold_ms: u64,
 
     /// On SIGTERM, how long tool calls that cannot be repeated may continue, in seconds
     #[arg(long, env = "REJOIN_DRAIN_S", default_value_t = 25)]
@@ -203,6 +210,7 @@ impl WorkerConfig {
             tree_runs: 200,
             parallel_sub_agents: 1_000,
             question_expires_h: 24.0 * 30.0,
+            remote_hold_ms: REMOTE_HOLD_MS,
             tool_timeout_s: 60,
             drain_s: 25,
             flush_ms: 5,

@@ -6,6 +6,7 @@
 //! - `downtime`     tracks database outages
 //! - `poller`       claims due jobs into bounded slots; cancellation, drain
 //! - `held_jobs`    the jobs that this worker holds
+//! - `held_runs`    runs that wait for users' programs before they are suspended
 //! - `heartbeat`    renews their leases
 //! - `executor`     executes one claimed run; recovery; the outcome of the job
 //! - `jobs`         handlers of other kinds of jobs, those of extensions among them
@@ -26,6 +27,7 @@ pub mod executor;
 pub mod flow;
 mod heartbeat;
 mod held_jobs;
+pub mod held_runs;
 pub mod jobs;
 pub mod maintenance;
 pub mod mcp_probe;

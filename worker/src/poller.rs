@@ -82,7 +82,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
     ));
     let mut outage = FailureLog::of("claiming");
     let mut claim_retry = CLAIM_RETRY;
-    let cancellation_task = tokio::spawn(watch_cancellations(services.clone(), jobs.clone(), stop.clone()));
+    let watch_task = tokio::spawn(watch_runs(services.clone(), jobs.clone(), stop.clone()));
     let poller = JobPoller {
         services,
         handlers,
@@ -186,7 +186,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
     let _ = tokio::time::timeout(SETTLE_LIMIT, futures::future::join_all(settlers)).await;
     stop.cancel();
     let _ = heartbeat_task.await;
-    let _ = cancellation_task.await;
+    let _ = watch_task.await;
     services.bus.publish(Wake {
         queues: services.config.queues.iter().cloned().collect(),
         ..Wake::default()
@@ -342,8 +342,8 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
         .unwrap_or("no words")
 }
 
-/// Passes cancellations on to the executors: immediately on a wake-up, else within the poll interval.
-async fn watch_cancellations(services: Services, jobs: Jobs, stop: CancellationToken) {
+/// Passes cancellations on to the executors: immediately on a wake-up, else within the poll interval. And to held runs, that a call has ended.
+async fn watch_runs(services: Services, jobs: Jobs, stop: CancellationToken) {
     let mut wakes = services.bus.subscribe();
     let mut poll = interval(poll_interval());
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -353,6 +353,7 @@ async fn watch_cancellations(services: Services, jobs: Jobs, stop: CancellationT
             () = stop.cancelled() => return,
             _ = poll.tick() => true,
             wake = wakeup::next(&mut wakes) => {
+                services.held_runs.wake(&wake);
                 if !wake.cancels.is_empty() {
                     cancel(&jobs, wake.cancels.iter().copied());
                 }

@@ -44,6 +44,7 @@ mod remote_tools;
 pub mod selection;
 mod transfer;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,12 +57,14 @@ use rejoin_model_client::fallback::Candidates;
 use rejoin_model_client::{Message, Usage};
 use rejoin_models::choice::ReasoningEffort;
 use rejoin_runs::agents::settings::Planning;
+use rejoin_runs::remote_calls::RemoteCall;
 use rejoin_runs::runs::{Run, TreeUse};
 use rejoin_runs::steering;
 use rejoin_runs::tool_calls::ToolCallRow;
 use rejoin_tools::registry::Patterns;
 use rejoin_types::events::DoneStatus;
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::coordination::handoffs::Target;
 use crate::publish::{StreamCallback, StreamEvent};
@@ -137,6 +140,8 @@ pub struct Execution {
     messages: Vec<Message>,
     /// The recorded calls of the last assistant message.
     open_calls: Vec<ToolCallRow>,
+    /// Calls of users' programs that have ended while the run was held, by id.
+    returned: HashMap<Uuid, RemoteCall>,
     step: i32,
     repeats: Repeats,
     totals: Totals,
@@ -180,6 +185,7 @@ impl Execution {
             system: stored.system,
             messages: stored.messages,
             open_calls: stored.open_calls,
+            returned: HashMap::new(),
             step: stored.step,
             repeats: stored.repeats,
             totals: Totals {

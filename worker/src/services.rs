@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::WorkerError;
 use crate::config::WorkerConfig;
 use crate::downtime::Downtime;
+use crate::held_runs::HeldRuns;
 use crate::pools::Pools;
 use crate::publish::Observer;
 use crate::run::ranking::ToolVectors;
@@ -59,6 +60,8 @@ pub struct Services {
     pub worker: Arc<WorkerInfo>,
     /// Whether the bus's sessions hold the worker's lock ([`presence`]).
     pub has_session_lock: bool,
+    /// Runs that wait for users' programs, and hold their slots.
+    pub held_runs: HeldRuns,
     /// The clock of database outages.
     pub downtime: Downtime,
 }
@@ -134,6 +137,7 @@ impl Services {
             observer: None,
             worker: Arc::new(worker),
             has_session_lock: false,
+            held_runs: HeldRuns::default(),
             downtime: Downtime::default(),
             config: Arc::new(config),
             db,

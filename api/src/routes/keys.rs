@@ -14,7 +14,7 @@ use rejoin_http::extract::{Body, PageParams, Params, Segments, page};
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_identity::audit::Action;
 use rejoin_identity::keys::{self, NewKey, WorkspaceKey};
-use rejoin_types::access::Scope;
+use rejoin_types::access::{Grant, NotAGrant, Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::{Postgres, Transaction};
@@ -26,6 +26,8 @@ use crate::state::{AppState, Routes};
 const DAY_S: i64 = 24 * 60 * 60;
 /// Maximum lifetime of a key, in days; the same as in `rejoin keys create`.
 const MAX_DAYS: i64 = 36_500;
+/// Maximum number of scopes of a key.
+const MAX_SCOPES: usize = 50;
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(list, make)).routes(routes!(revoke))
@@ -44,7 +46,7 @@ pub struct KeyItem {
     pub user_id: Uuid,
     /// The user's display name
     pub handle: String,
-    /// `read`, `write`, `admin`, `worker`; at most the scopes of the user's role
+    /// `read`, `write`, `admin`, `worker`, `worker:QUEUE`, `worker:QUEUE/TOOL`; at most the scopes of the user's role
     pub scopes: Vec<String>,
     pub created_at: DateTime<Utc>,
     /// The user who created it over HTTP; null: an operator
@@ -90,38 +92,15 @@ pub struct MadeKey {
     pub key: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ScopeName {
-    /// GET
-    Read,
-    /// All other methods outside of `/api/admin`
-    Write,
-    /// `/api/admin`
-    Admin,
-    /// `/api/workers`: serves tools to agents
-    Worker,
-}
-
-impl From<ScopeName> for Scope {
-    fn from(name: ScopeName) -> Self {
-        match name {
-            ScopeName::Read => Scope::Read,
-            ScopeName::Write => Scope::Write,
-            ScopeName::Admin => Scope::Admin,
-            ScopeName::Worker => Scope::Worker,
-        }
-    }
-}
-
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KeyRequest {
     /// The key's name
     #[schema(min_length = 1, max_length = 100)]
     pub name: String,
-    /// Its scopes, at most your own
-    pub scopes: Vec<ScopeName>,
+    /// Its scopes, at most your own: `read` (GET), `write` (all other methods outside of `/api/admin`), `admin` (`/api/admin`), `worker` (`/api/workers`:
+    /// serves tools to agents), `worker:QUEUE` (serves one queue) and `worker:QUEUE/TOOL` (one tool of it)
+    pub scopes: Vec<String>,
     /// Number of days after which it expires; absent: valid until revoked. Never longer than your own key
     #[schema(minimum = 1, maximum = 36500)]
     pub expires_in_days: Option<i64>,
@@ -176,11 +155,22 @@ async fn make(
         return Err(Problem::bad_request("invalid_key", detail));
     }
     // Without duplicates, in canonical order.
-    let asked: Vec<Scope> = request.scopes.into_iter().map(Scope::from).collect();
-    let scopes: Vec<Scope> = Scope::ALL.into_iter().filter(|scope| asked.contains(scope)).collect();
+    let asked: Result<Vec<Grant>, NotAGrant> = request.scopes.iter().map(|scope| scope.parse()).collect();
+    let mut grants = asked.map_err(|why| Problem::bad_request("invalid_key", why.to_string()))?;
+    if grants.len() > MAX_SCOPES {
+        let detail = format!("a key has at most {MAX_SCOPES} scopes");
+        return Err(Problem::bad_request("invalid_key", detail));
+    }
+    grants.sort_by_cached_key(|grant| {
+        (
+            Scope::ALL.iter().position(|scope| *scope == grant.scope()),
+            grant.to_string(),
+        )
+    });
+    grants.dedup();
     let new = NewKey {
         name: &request.name,
-        scopes: &scopes,
+        grants: &grants,
         expires_in_s: request.expires_in_days.map(|days| days * DAY_S),
     };
     let mut db = begin(&state, &caller).await?;

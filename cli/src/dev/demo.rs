@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use rejoin_graph::import::OnError;
 use rejoin_identity::auth::{self, AuthError, Kind};
 use rejoin_identity::workspaces::Role;
-use rejoin_types::access::Scope;
+use rejoin_types::access::{Grant, Scope};
 use rejoin_types::digest;
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -88,9 +88,16 @@ async fn key(pool: &PgPool, url: &str, data_dir: &Path, workspace_id: Uuid, user
         }
     }
     let mut connection = pool.acquire().await.context("connecting to the database failed")?;
-    let (_id, key) = keys::make_key(&mut connection, user_id, workspace_id, KEY_NAME, &Scope::ALL, None)
-        .await
-        .context("creating the demo key failed")?;
+    let (_id, key) = keys::make_key(
+        &mut connection,
+        user_id,
+        workspace_id,
+        KEY_NAME,
+        &Scope::ALL.map(Grant::from),
+        None,
+    )
+    .await
+    .context("creating the demo key failed")?;
     kept.insert(database, key.clone());
     dev_instance::write_private(&path, &kept)?;
     Ok(key)

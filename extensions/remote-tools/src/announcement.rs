@@ -1,4 +1,4 @@
-//! What a worker announces: itself and its tools. Validated before it is stored.
+//! What a worker announces: itself, its tools and its agents. Validated before it is stored.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
+
+use crate::agents::RemoteAgentBody;
 
 /// Maximum number of tools, and of agents, of one worker.
 pub const MAX_TOOLS: usize = 128;
@@ -19,8 +21,6 @@ const NAME_MAX_CHARS: usize = 64;
 const VERSION_MAX_CHARS: usize = 32;
 /// Maximum length of the texts by which a program describes itself, in characters.
 const TEXT_MAX_CHARS: usize = 200;
-/// Maximum length of an agent's name and description, in characters.
-const AGENT_TEXT_MAX_CHARS: usize = 200;
 /// Maximum number of calls that a worker has at once.
 const MAX_SLOTS: i32 = 10_000;
 /// Maximum and default duration of an attempt, in seconds.
@@ -88,18 +88,6 @@ fn default_timeout_s() -> i32 {
     TIMEOUT_S
 }
 
-/// An agent whose turns a tool of the worker executes
-#[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RemoteAgentBody {
-    /// 1 to 200 characters; not the name of another kind of agent
-    pub name: String,
-    /// What it does, for people and for agents that start it
-    pub description: String,
-    /// The tool, one of this worker's. It gets `message` and, if its schema has it, `history`, a list of `{role, text}`; its result is the answer
-    pub tool: String,
-}
-
 /// A worker that registers
 #[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -117,7 +105,7 @@ pub struct NewRemoteWorker {
     /// Maximum number of calls that it has at once
     pub slots: i32,
     pub tools: Vec<RemoteToolBody>,
-    /// Agents that its tools execute
+    /// Agents: its tools execute them, or they have its prompts
     #[serde(default)]
     pub agents: Vec<RemoteAgentBody>,
 }
@@ -222,27 +210,9 @@ impl NewRemoteWorker {
         }
         let mut agents = BTreeSet::new();
         for agent in &self.agents {
-            let RemoteAgentBody {
-                name,
-                description,
-                tool,
-            } = agent;
-            if name.trim().is_empty()
-                || [name, description]
-                    .iter()
-                    .any(|text| text.chars().count() > AGENT_TEXT_MAX_CHARS || text.contains('\0'))
-            {
-                return Err(format!(
-                    "an agent has a name and a description of at most {AGENT_TEXT_MAX_CHARS} characters, without NUL"
-                ));
-            }
-            if !names.contains(tool.as_str()) {
-                return Err(format!(
-                    "the agent {name} is executed by {tool}, which is not a tool of this worker"
-                ));
-            }
-            if !agents.insert(name.as_str()) {
-                return Err(format!("two agents are named {name}; names are unique"));
+            agent.check(&names)?;
+            if !agents.insert(agent.name.as_str()) {
+                return Err(format!("two agents are named {}; names are unique", agent.name));
             }
         }
         Ok(())

@@ -3,19 +3,26 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use rejoin_commands::EndedRemoteCall;
+use rejoin_db::rls::{self, Scope};
+use rejoin_db::{Db, PgError};
 use rejoin_runs::remote_calls::MAX_ATTEMPTS;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};
+use tokio_postgres::types::ToSql;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// The pause before a call is handed out again that its worker could not begin, in seconds; doubled with each attempt.
 const RETRY_S: f64 = 1.0;
 const RETRY_MAX_S: f64 = 60.0;
+/// How much less time a worker may count as alive than its claim says, as a part of the lease: a claim that changes less is not recorded, so that
+/// busy workers do not write a row with each claim.
+const SLACK_DIVISOR: u32 = 5;
 
 /// A call that is handed out
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HandedOut {
     pub id: Uuid,
@@ -41,26 +48,66 @@ pub struct HandedOut {
     pub steps: i64,
 }
 
-/// Hands out up to `limit` calls to a worker. They are on record as running when this transaction is committed.
+/// What a claim found.
+#[derive(Debug)]
+pub struct Claim {
+    /// The queues that the worker's calls come from.
+    pub queues: Vec<String>,
+    /// On record as running.
+    pub calls: Vec<HandedOut>,
+}
+
+/// Hands out up to `limit` calls to a worker, and records that it is there for `alive`. None: it is not registered in this queue. One statement.
 pub async fn claim(
-    db: &mut PgConnection,
+    db: &Db,
+    scope: Scope,
+    queue: &str,
     worker_id: Uuid,
-    lease: Duration,
+    (alive, lease): (Duration, Duration),
     limit: i32,
-) -> Result<Vec<HandedOut>, sqlx::Error> {
-    sqlx::query_as!(
-        HandedOut,
-        r#"select id as "id!", attempt as "attempt!", tool as "tool!", version as "version!", input as "input!",
-                  id as "idempotency_key!", timeout_s as "timeout_s!", run_id, conversation_id, call_id as "call_id!",
-                  created_at as "created_at!", checkpoint,
-                  (select count(*) from kb.remote_steps s where s.call_id = c.id) as "steps!"
-           from kb.claim_remote_calls($1, make_interval(secs => $2), $3) c"#,
-        worker_id,
-        lease.as_secs_f64(),
-        limit
-    )
-    .fetch_all(db)
-    .await
+) -> Result<Option<Claim>, PgError> {
+    let sql = "select queues, calls::text
+               from kb.poll_remote_calls($1, $2, make_interval(secs => $3), make_interval(secs => $4), make_interval(secs => $5), $6)";
+    let slack_s = (lease / SLACK_DIVISOR).as_secs_f64();
+    let (alive_s, lease_s) = (alive.as_secs_f64(), lease.as_secs_f64());
+    let arguments: [&(dyn ToSql + Sync); 6] = [&queue, &worker_id, &alive_s, &slack_s, &lease_s, &limit];
+    let row = rls::query_one_scoped(&db.pool_pg, scope, sql, &arguments).await?;
+    Ok(row.map(|row| {
+        let calls: Option<&str> = row.get(1);
+        Claim {
+            queues: row.get(0),
+            calls: calls.map_or_else(Vec::new, |calls| {
+                serde_json::from_str(calls).expect("kb.poll_remote_calls returns calls as programs get them")
+            }),
+        }
+    }))
+}
+
+/// What became of a completion.
+#[derive(Debug)]
+pub enum Completion {
+    Ended(EndedRemoteCall),
+    /// The output must be checked first; nothing was done.
+    Unchecked,
+    /// This worker's attempt does not have the call.
+    Stale,
+}
+
+/// Completes a call whose output needs no check. None: there is no such call. One statement, which may be repeated.
+pub async fn complete(
+    db: &Db,
+    scope: Scope,
+    id: Uuid,
+    (worker_id, attempt): (Uuid, i32),
+    output: &Value,
+) -> Result<Option<Completion>, PgError> {
+    let sql = "select status, resumed, run_id from kb.complete_remote_call($1, $2, $3, $4)";
+    let row = rls::query_one_scoped(&db.pool_pg, scope, sql, &[&id, &worker_id, &attempt, output]).await?;
+    Ok(row.map(|row| match row.get::<_, Option<String>>(0) {
+        None => Completion::Stale,
+        Some(status) if status == "checked" => Completion::Unchecked,
+        Some(status) => Completion::Ended(EndedRemoteCall::of(status, row.get(1), row.get(2))),
+    }))
 }
 
 /// Renews the leases of calls (id, attempt). Returns for each whether it is `held`, `cancelled` or `lost`.
@@ -139,6 +186,8 @@ pub async fn give_back(db: &mut PgConnection, id: Uuid, attempt: i32) -> Result<
 /// What is known of a call.
 #[derive(Debug)]
 pub struct Record {
+    /// The run that waits for it.
+    pub run_id: Option<Uuid>,
     /// The worker that has or had it.
     pub worker_id: Option<Uuid>,
     pub attempt: i32,
@@ -146,6 +195,9 @@ pub struct Record {
     pub suspensions: i32,
     /// The JSON Schema of its output. None: any output.
     pub output_schema: Option<Value>,
+    /// The group of workers that may serve it.
+    pub group: String,
+    pub tool: String,
     /// The queue of its job.
     pub queue: String,
     /// It executes the turn of an agent: what its run's events have besides their type, as JSON.
@@ -165,7 +217,7 @@ impl Record {
 pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Record>, sqlx::Error> {
     sqlx::query_as!(
         Record,
-        r#"select worker_id, attempt, suspensions, output_schema, kb.remote_queue(project_id, queue, tool, version) as "queue!",
+        r#"select run_id, worker_id, attempt, suspensions, output_schema, queue as "group", tool, kb.remote_queue(project_id, queue, tool, version) as "queue!",
                   answers, writing_step is not null as "is_writing!"
            from kb.remote_calls where id = $1"#,
         id

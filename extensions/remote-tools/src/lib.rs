@@ -4,6 +4,7 @@
 //! # Layout
 //! - `settings`      settings
 //! - `announcement`  what a worker announces
+//! - `agents`        agents that it announces
 //! - `registrations` workers and their tools: rows of `kb.remote_workers` and `kb.remote_tools`
 //! - `calls`         calls of a worker: claim, renew, progress, retry
 //! - `steps`         steps of durable functions, and signals to them
@@ -15,6 +16,7 @@
 //!
 //! The calls themselves are records of the engine: `rejoin_runs::remote_calls`.
 
+pub mod agents;
 pub mod announcement;
 pub mod calls;
 pub mod extension;

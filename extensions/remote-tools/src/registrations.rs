@@ -3,13 +3,12 @@
 //! Invariant: all live workers that serve one version of a tool have announced it with the same definition.
 
 use chrono::{DateTime, Utc};
-use rejoin_runs::agents::{self, DefinitionContent};
 use rejoin_types::ids;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
-use crate::announcement::{NewRemoteWorker, RemoteAgentBody, RemoteToolBody};
+use crate::announcement::{NewRemoteWorker, RemoteToolBody};
 
 /// Why a worker can't register.
 #[derive(Debug, thiserror::Error)]
@@ -24,8 +23,6 @@ pub enum RegisterError {
         other_id: Uuid,
         how: &'static str,
     },
-    #[error("an agent named {0} is there already, and no program executes it; give yours another name")]
-    AgentTaken(String),
     #[error("{0} workers of this project are registered, and there can be no more; stop some first")]
     TooMany(i64),
     #[error("registering the worker failed")]
@@ -81,52 +78,6 @@ pub async fn register(
         .await?;
     }
     Ok(id)
-}
-
-/// A definition that an announcement has made or changed.
-#[derive(Debug)]
-pub struct AnnouncedAgent {
-    pub id: Uuid,
-    pub name: String,
-    pub is_new: bool,
-}
-
-/// Stores an agent's definition, or changes that of an agent that a program executes. None: it is there already.
-pub async fn announce_agent(
-    db: &mut PgConnection,
-    workspace_id: Uuid,
-    agent: &RemoteAgentBody,
-) -> Result<Option<AnnouncedAgent>, RegisterError> {
-    let taken = || RegisterError::AgentTaken(agent.name.clone());
-    let announced = |id, is_new| AnnouncedAgent {
-        id,
-        name: agent.name.clone(),
-        is_new,
-    };
-    let Some(known) = agents::find_by_name(&mut *db, workspace_id, &agent.name).await? else {
-        let content = DefinitionContent {
-            name: agent.name.clone(),
-            description: agent.description.clone(),
-            flow_type: agents::FUNCTION.to_owned(),
-            config: json!({"flow": {"tool": agent.tool}}),
-            ..DefinitionContent::blank()
-        };
-        let made = agents::insert(db, workspace_id, &content).await?.ok_or_else(taken)?;
-        return Ok(Some(announced(made.id, true)));
-    };
-    if known.flow_type != agents::FUNCTION {
-        return Err(taken());
-    }
-    let id = known.id;
-    let mut content = DefinitionContent::from(known);
-    // The rest belongs to the workspace's admins.
-    if content.description == agent.description && content.config["flow"]["tool"] == agent.tool {
-        return Ok(None);
-    }
-    content.description.clone_from(&agent.description);
-    content.config["flow"]["tool"] = json!(agent.tool);
-    agents::update(db, workspace_id, id, &content).await?;
-    Ok(Some(announced(id, false)))
 }
 
 /// Replaces the registration of a worker, without its tools. None: it is not registered in this queue.
@@ -327,28 +278,36 @@ pub async fn offered(db: &mut PgConnection, workspace_id: Uuid) -> Result<Vec<Of
     .await
 }
 
-/// Records that a worker is there for this long. Returns the queues that its calls come from. None: it is not registered in this queue.
+/// Returns the names of a worker's tools.
+pub async fn tools_of(db: impl PgExecutor<'_>, worker_id: Uuid) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select distinct t.name from kb.remote_worker_tools s join kb.remote_tools t on t.id = s.tool_id where s.worker_id = $1",
+        worker_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Records that a worker is there for this long. False: it is not registered in this queue.
 pub async fn seen(
     db: &mut PgConnection,
     queue: &str,
     worker_id: Uuid,
     alive_s: f64,
-    draining: Option<bool>,
-) -> Result<Option<Vec<String>>, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"update kb.remote_workers w
-           set seen_at = now(), alive_until = greatest(alive_until, now() + make_interval(secs => $3)), draining = coalesce($4, draining)
-           where w.id = $1 and w.queue = $2
-           returning array(select kb.remote_queue(t.project_id, t.queue, t.name, t.version)
-                           from kb.remote_worker_tools s join kb.remote_tools t on t.id = s.tool_id
-                           where s.worker_id = w.id) as "queues!""#,
+    draining: bool,
+) -> Result<bool, sqlx::Error> {
+    let seen = sqlx::query!(
+        "update kb.remote_workers
+         set seen_at = now(), alive_until = greatest(alive_until, now() + make_interval(secs => $3)), draining = $4
+         where id = $1 and queue = $2",
         worker_id,
         queue,
         alive_s,
         draining
     )
-    .fetch_optional(db)
-    .await
+    .execute(db)
+    .await?;
+    Ok(seen.rows_affected() > 0)
 }
 
 /// Removes a worker, and ends the leases of its calls. False: it is not registered in this queue.

@@ -20,8 +20,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
+use rejoin_http::caller::Caller;
 use rejoin_http::problem::Problem;
 use rejoin_http::{HttpState, authorization, contains_http_state};
+use rejoin_types::access::{Grant, Scope};
 use uuid::Uuid;
 
 use crate::announcement::is_plain;
@@ -68,6 +70,30 @@ fn checked_queue(queue: &str) -> Result<(), Problem> {
         "invalid_queue",
         format!("a queue's name has 1 to {QUEUE_MAX_CHARS} letters, digits, _, - and ."),
     ))
+}
+
+/// Refuses a caller whose key is for other queues or tools.
+fn may_serve(caller: &Caller, queue: &str, tool: Option<&str>) -> Result<(), Problem> {
+    if caller.may_serve(queue, tool) {
+        return Ok(());
+    }
+    let what = match tool {
+        Some(tool) => format!("the tool {tool} of the queue {queue}"),
+        None => format!("the queue {queue}"),
+    };
+    Err(Problem::new(
+        StatusCode::FORBIDDEN,
+        "scope_missing",
+        format!(
+            "the caller's key is not for {what}; its scopes are {}",
+            caller.scopes.join(", ")
+        ),
+    ))
+}
+
+/// Whether the caller's key is for some queues or tools only.
+fn is_bound(caller: &Caller) -> bool {
+    !caller.has(&Grant::from(Scope::Worker))
 }
 
 fn worker_unknown(id: Uuid) -> Problem {

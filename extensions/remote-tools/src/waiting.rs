@@ -7,6 +7,7 @@
 //!   the same, however many workers wait.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub struct Waiting(Arc<Queues>);
 
 #[derive(Default)]
 struct Queues {
+    /// The number of wake-ups so far.
+    version: AtomicU64,
     /// By queue; one without a waiting claim is removed.
     notify: Mutex<HashMap<String, Weak<Notify>>>,
 }
@@ -70,29 +73,46 @@ impl Waiting {
         Self(queues)
     }
 
-    /// Registers interest in these queues, before the caller looks into them: [`Interest::changed_after`] returns when one of them may have a call.
+    /// The number of wake-ups so far. A look after which it is the same has missed no call that was announced.
+    pub fn version(&self) -> u64 {
+        self.0.version.load(Ordering::SeqCst)
+    }
+
+    /// Registers interest in these queues: [`Interest::changed_after`] returns when one of them may have a call.
     pub fn interest(&self, queues: &[String]) -> Interest {
-        Interest(queues.iter().map(|queue| self.0.entry(queue)).collect())
+        Interest {
+            waiting: self.clone(),
+            notify: queues.iter().map(|queue| self.0.entry(queue)).collect(),
+        }
     }
 }
 
 /// Interest in queues.
-pub struct Interest(Vec<Arc<Notify>>);
+pub struct Interest {
+    waiting: Waiting,
+    notify: Vec<Arc<Notify>>,
+}
 
 impl Interest {
     /// Wakes the next claim: this one has got as many calls as it may, and there may be more.
     pub fn pass_on(&self) {
-        self.0.iter().for_each(|notify| notify.notify_one());
+        self.notify.iter().for_each(|notify| notify.notify_one());
     }
 
-    /// Begins to listen, looks (`look`), and waits until something changes after that.
-    pub async fn changed_after<T, F: Future<Output = Option<T>>>(&self, look: impl FnOnce() -> F) -> Option<T> {
-        let mut changes: Vec<_> = self.0.iter().map(|notify| Box::pin(notify.notified())).collect();
+    /// Begins to listen, looks (`look`), and waits until something changes after that. A caller that has looked at this version need not look again.
+    pub async fn changed_after<T, F: Future<Output = Option<T>>>(
+        &self,
+        looked_at: Option<u64>,
+        look: impl FnOnce() -> F,
+    ) -> Option<T> {
+        let mut changes: Vec<_> = self.notify.iter().map(|notify| Box::pin(notify.notified())).collect();
         for change in &mut changes {
             // From now on, no notification is missed.
             change.as_mut().enable();
         }
-        if let Some(found) = look().await {
+        if looked_at != Some(self.waiting.version())
+            && let Some(found) = look().await
+        {
             return Some(found);
         }
         if changes.is_empty() {
@@ -113,6 +133,8 @@ async fn look(queues: Weak<Queues>, db: Db, mut wakes: tokio::sync::broadcast::R
             _ = tick.tick() => None,
         };
         let Some(queues) = queues.upgrade() else { return };
+        // Before the claims that it wakes: one that does not listen yet looks again.
+        queues.version.fetch_add(1, Ordering::SeqCst);
         match wake {
             Some(wake) if !wake.all => wake.queues.iter().for_each(|queue| queues.wake(queue)),
             Some(_) | None => {
@@ -134,7 +156,7 @@ async fn look(queues: Weak<Queues>, db: Db, mut wakes: tokio::sync::broadcast::R
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use tokio::task::{JoinSet, yield_now};
 
@@ -166,7 +188,7 @@ mod tests {
                             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |calls| calls.checked_sub(1))
                             .ok()
                     };
-                    while interest.changed_after(look).await.is_none() {}
+                    while interest.changed_after(None, look).await.is_none() {}
                     interest.pass_on();
                 });
             }

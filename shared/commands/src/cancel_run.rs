@@ -69,14 +69,7 @@ async fn stop(db: &mut PgConnection, run: &Run) -> Result<Wake, sqlx::Error> {
         for question in questions::pending_of_run(&mut *db, run.id).await? {
             wake.merge(answer_question::close(db, run, question, Ending::cancelled()).await?);
         }
-        for call in remote_calls::open_of_run(&mut *db, run.id).await? {
-            let cancel = EndRemoteCall {
-                id: call,
-                attempt: None,
-                end: RemoteEnd::Cancelled,
-            };
-            wake.merge(cancel.apply(db).await?.map(|ended| ended.wake).unwrap_or_default());
-        }
+        wake.merge(cancel_calls(db, run).await?);
         wake.merge(run_dependencies::wake_if_met(db, run.id).await?);
         return Ok(wake);
     }
@@ -95,7 +88,10 @@ async fn stop(db: &mut PgConnection, run: &Run) -> Result<Wake, sqlx::Error> {
         )
         .execute(&mut *db)
         .await?;
-        return Ok(Wake::cancel(run.id).and(Wake::queue(rejoin_queue::DEFAULT_QUEUE)));
+        let wake = cancel_calls(db, run).await?;
+        return Ok(wake
+            .and(Wake::cancel(run.id))
+            .and(Wake::queue(rejoin_queue::DEFAULT_QUEUE)));
     }
     if job.as_ref().is_some_and(|job| job.state == "running") {
         // Claimed, but not begun yet.
@@ -129,5 +125,19 @@ async fn stop(db: &mut PgConnection, run: &Run) -> Result<Wake, sqlx::Error> {
         }
     }
     wake.merge(Wake::log(run.log_id).and(Wake::queue(rejoin_queue::DEFAULT_QUEUE)));
+    Ok(wake)
+}
+
+/// Cancels the calls of users' programs that a run waits for.
+async fn cancel_calls(db: &mut PgConnection, run: &Run) -> Result<Wake, sqlx::Error> {
+    let mut wake = Wake::default();
+    for call in remote_calls::open_of_run(&mut *db, run.id).await? {
+        let cancel = EndRemoteCall {
+            id: call,
+            attempt: None,
+            end: RemoteEnd::Cancelled,
+        };
+        wake.merge(cancel.apply(db).await?.map(|ended| ended.wake).unwrap_or_default());
+    }
     Ok(wake)
 }

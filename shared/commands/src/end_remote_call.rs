@@ -48,6 +48,18 @@ pub struct EndedRemoteCall {
     pub wake: Wake,
 }
 
+impl EndedRemoteCall {
+    /// `resumed`: whether its run was suspended, and is queued again. Otherwise a worker may hold the run.
+    pub fn of(status: String, resumed: bool, run_id: Option<Uuid>) -> Self {
+        let wake = match run_id {
+            Some(_) if resumed => Wake::queue(rejoin_queue::DEFAULT_QUEUE),
+            Some(run_id) => Wake::returned(run_id),
+            None => Wake::default(),
+        };
+        Self { status, wake }
+    }
+}
+
 impl Command for EndRemoteCall<'_> {
     /// None: there is no such call, or another attempt has it.
     type Output = Option<EndedRemoteCall>;
@@ -65,7 +77,7 @@ impl Command for EndRemoteCall<'_> {
             self.attempt
         };
         let ended = sqlx::query!(
-            r#"select status as "status!", resumed as "resumed!" from kb.end_remote_call($1, $2, $3, $4, $5)"#,
+            r#"select status as "status!", resumed as "resumed!", run_id from kb.end_remote_call($1, $2, $3, $4, $5)"#,
             self.id,
             attempt as _,
             self.end.status().as_str(),
@@ -74,14 +86,7 @@ impl Command for EndRemoteCall<'_> {
         )
         .fetch_optional(db)
         .await?;
-        Ok(ended.map(|ended| EndedRemoteCall {
-            status: ended.status,
-            wake: if ended.resumed {
-                Wake::queue(rejoin_queue::DEFAULT_QUEUE)
-            } else {
-                Wake::default()
-            },
-        }))
+        Ok(ended.map(|ended| EndedRemoteCall::of(ended.status, ended.resumed, ended.run_id)))
     }
 
     fn is_one_statement(&self) -> bool {

@@ -13,6 +13,7 @@
 //! - `suspend_run`    starts sub-agents, asks users, suspends the run (worker)
 //! - `answer_question` a question is answered or expires (API, worker)
 //! - `answer_client_tool` a client returns the output of a call   (API)
+//! - `begin_remote_calls` calls of users' programs begin, beside their run (worker)
 //! - `end_remote_call` a call of a user's program ends   (API, worker)
 //! - `steer_run`      sends a message to a running run              (API)
 //! - `resume_run`     resumes a paused run                            (API)
@@ -40,6 +41,7 @@ use rejoin_faults::Fault;
 
 pub mod answer_client_tool;
 pub mod answer_question;
+pub mod begin_remote_calls;
 pub mod cancel_run;
 pub mod delete_conversation;
 pub mod end_remote_call;
@@ -64,6 +66,7 @@ pub mod trigger_run;
 
 pub use answer_client_tool::{AnswerClientTool, AnsweredTool, answer_client_tool};
 pub use answer_question::{AnswerError, CloseQuestion, Closing};
+pub use begin_remote_calls::BeginRemoteCalls;
 pub use cancel_run::CancelRun;
 pub use delete_conversation::DeleteConversation;
 pub use end_remote_call::{EndRemoteCall, EndedRemoteCall, RemoteEnd};
@@ -281,6 +284,10 @@ async fn try_execute<C: Command>(db: &PgPool, scope: rls::Scope, command: &C) ->
     }
     let mut tx = rls::begin(db, scope).await.map_err(not_done)?;
     let output = command.apply(&mut tx).await.map_err(Failed::NotDone)?;
+    if command.is_one_statement() && !rejoin_faults::enabled(Fault::AnswerBeforeCommit) {
+        tx.commit().await.map_err(not_done)?;
+        return Ok(output);
+    }
     let xid = sqlx::query_scalar!(r#"select pg_current_xact_id()::text as "xid!""#)
         .fetch_one(&mut *tx)
         .await

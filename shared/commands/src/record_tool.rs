@@ -88,7 +88,7 @@ impl ToolStarted<'_> {
 }
 
 /// The event of a call that begins to act.
-fn started(call_id: &str, tool: &str, input: &Value) -> Kind {
+pub(super) fn started(call_id: &str, tool: &str, input: &Value) -> Kind {
     Kind::McpTool {
         call_id: call_id.to_owned(),
         tool: tool.to_owned(),

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Command, CreateDag, DagError, FencedError, Review, execute_plan};
+use super::{Command, CreateDag, DagError, FencedError, Review, execute_plan, record_tool};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::fencing;
@@ -30,7 +30,7 @@ use rejoin_runs::runs::Run;
 use rejoin_runs::{run_dependencies, tool_calls};
 use rejoin_scheduling::tasks::spec::{DagSpec, Ordered};
 use rejoin_tools::remote::Remote;
-use rejoin_types::events::{Event, Kind, ToolStatus};
+use rejoin_types::events::{Event, Kind};
 use rejoin_types::ids;
 
 /// Prefix of the ids of calls that ask clarifying questions before a workspace is created.
@@ -224,7 +224,7 @@ impl SuspendRun<'_> {
                 DeferredWhat::Confirm(question) => self.ask(db, call, question, Some(call.input), &mut events).await?,
                 DeferredWhat::Client { question, input } => {
                     tool_calls::mark_running(db, call.id).await?;
-                    events.push(run.event(started_with(call, input)));
+                    events.push(run.event(record_tool::started(call.call_id, call.tool, input)));
                     self.ask(db, call, question, Some(input), &mut events).await?;
                 }
                 DeferredWhat::Remote {
@@ -237,7 +237,7 @@ impl SuspendRun<'_> {
                     // What a later attempt knows it by, whatever became of the tool.
                     let note = json!({"remote": {"queue": remote.queue, "version": remote.version}});
                     tool_calls::note(db, call.id, &note).await?;
-                    events.push(run.event(started_with(call, input)));
+                    events.push(run.event(record_tool::started(call.call_id, call.tool, input)));
                     let answers = is_turn.then(|| run.event_fields());
                     let new = NewRemoteCall {
                         id: call.id,
@@ -327,17 +327,5 @@ fn asked<'a>(call: &'a Deferred<'_>) -> Vec<&'a NewQuestion> {
 }
 
 fn started(call: &Deferred<'_>) -> Kind {
-    started_with(call, call.input)
-}
-
-fn started_with(call: &Deferred<'_>, input: &Value) -> Kind {
-    Kind::McpTool {
-        call_id: call.call_id.to_owned(),
-        tool: call.tool.to_owned(),
-        status: ToolStatus::Started,
-        input: Some(input.clone()),
-        result: None,
-        error: None,
-        duration_ms: None,
-    }
+    record_tool::started(call.call_id, call.tool, call.input)
 }

@@ -29,6 +29,9 @@ pub struct Wake {
     /// Runs with a requested cancellation.
     #[serde(rename = "c", default, skip_serializing_if = "BTreeSet::is_empty")]
     pub cancels: BTreeSet<Uuid>,
+    /// Runs of which a call of a user's program has ended.
+    #[serde(rename = "r", default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub returns: BTreeSet<Uuid>,
     /// Projects whose tools have changed.
     #[serde(rename = "t", default, skip_serializing_if = "BTreeSet::is_empty")]
     pub tools: BTreeSet<Uuid>,
@@ -62,6 +65,13 @@ impl Wake {
         }
     }
 
+    pub fn returned(run: Uuid) -> Self {
+        Self {
+            returns: BTreeSet::from([run]),
+            ..Self::default()
+        }
+    }
+
     pub fn tools(workspace: Uuid) -> Self {
         Self {
             tools: BTreeSet::from([workspace]),
@@ -87,9 +97,20 @@ impl Wake {
         self.queues.extend(other.queues);
         self.logs.extend(other.logs);
         self.cancels.extend(other.cancels);
+        self.returns.extend(other.returns);
         self.tools.extend(other.tools);
         self.keys.extend(other.keys);
         self.all |= other.all;
+    }
+
+    /// Returns whether work waits for it: jobs, ended calls, cancellations.
+    pub fn is_urgent(&self) -> bool {
+        !(self.queues.is_empty() && self.returns.is_empty() && self.cancels.is_empty())
+    }
+
+    /// Returns the number of its ids.
+    pub fn ids(&self) -> usize {
+        self.logs.len() + self.cancels.len() + self.returns.len() + self.tools.len() + self.keys.len()
     }
 
     pub fn and(mut self, other: Wake) -> Self {

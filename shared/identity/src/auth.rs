@@ -18,7 +18,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, Utc};
 use rejoin_db::rls;
-use rejoin_types::access::Scope;
+use rejoin_types::access::{Grant, Scope};
 use rejoin_types::ids;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -103,9 +103,11 @@ impl Caller {
     /// A caller with these scopes of the credential, in a workspace of which the user is a member.
     pub(crate) fn new(credential: Credential, user_id: Uuid, membership: &Membership, scopes: Vec<String>) -> Self {
         let allowed = membership.role.scopes();
-        let scopes = scopes
-            .into_iter()
-            .filter(|scope| allowed.iter().any(|one| one.as_str() == scope));
+        let scopes = scopes.into_iter().filter(|scope| {
+            scope
+                .parse::<Grant>()
+                .is_ok_and(|grant| allowed.contains(&grant.scope()))
+        });
         Self {
             credential,
             shown_in: Kind::Key,
@@ -117,8 +119,23 @@ impl Caller {
         }
     }
 
+    /// Returns whether the caller has a scope: `worker` also if it is for one queue only.
     pub fn may(&self, scope: Scope) -> bool {
-        self.scopes.iter().any(|s| s == scope.as_str())
+        self.grants().any(|grant| grant.scope() == scope)
+    }
+
+    /// Returns whether the caller's programs may serve a queue, and a tool of it if one is given.
+    pub fn may_serve(&self, queue: &str, tool: Option<&str>) -> bool {
+        self.grants().any(|grant| grant.serves(queue, tool))
+    }
+
+    /// Returns whether the caller has everything that this grants.
+    pub fn has(&self, wanted: &Grant) -> bool {
+        self.grants().any(|grant| grant.covers(wanted))
+    }
+
+    fn grants(&self) -> impl Iterator<Item = Grant> {
+        self.scopes.iter().filter_map(|scope| scope.parse().ok())
     }
 }
 
@@ -158,7 +175,20 @@ pub async fn create_key(
     scopes: &[Scope],
     expires_in_s: Option<i64>,
 ) -> Result<(Uuid, String), sqlx::Error> {
-    insert_key(db, user_id, workspace_id, name, scopes, expires_in_s, None).await
+    let grants: Vec<Grant> = scopes.iter().copied().map(Grant::from).collect();
+    create_key_with(db, user_id, workspace_id, name, &grants, expires_in_s).await
+}
+
+/// The same with grants.
+pub async fn create_key_with(
+    db: &mut PgConnection,
+    user_id: Uuid,
+    workspace_id: Option<Uuid>,
+    name: &str,
+    grants: &[Grant],
+    expires_in_s: Option<i64>,
+) -> Result<(Uuid, String), sqlx::Error> {
+    insert_key(db, user_id, workspace_id, name, grants, expires_in_s, None).await
 }
 
 /// Like [`create_key`]. A key created by `maker` expires no later than the credential used.
@@ -167,13 +197,13 @@ pub(crate) async fn insert_key(
     user_id: Uuid,
     workspace_id: Option<Uuid>,
     name: &str,
-    scopes: &[Scope],
+    grants: &[Grant],
     expires_in_s: Option<i64>,
     maker: Option<&Caller>,
 ) -> Result<(Uuid, String), sqlx::Error> {
     let key = format!("{KEY_PREFIX}{}", random_secret());
     let id = ids::new();
-    let scopes: Vec<String> = scopes.iter().map(|scope| scope.as_str().to_owned()).collect();
+    let scopes: Vec<String> = grants.iter().map(Grant::to_string).collect();
     sqlx::query!(
         "insert into kb.api_keys (id, user_id, project_id, name, prefix, hash, scopes, made_by, expires_at)
          values ($1, $2, $3, $4, $5, $6, $7, $8,

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::auth::{self, Caller, Credential};
 use crate::workspaces::Role;
-use rejoin_types::access::Scope;
+use rejoin_types::access::{Grant, Scope};
 
 /// Maximum number of valid keys in a workspace.
 pub const MAX_KEYS: i64 = 200;
@@ -42,7 +42,7 @@ pub struct WorkspaceKey {
 #[derive(Debug, Clone)]
 pub struct NewKey<'a> {
     pub name: &'a str,
-    pub scopes: &'a [Scope],
+    pub grants: &'a [Grant],
     /// None: the lifetime of the key used to create it.
     pub expires_in_s: Option<i64>,
 }
@@ -52,10 +52,10 @@ pub struct NewKey<'a> {
 pub enum KeyError {
     #[error("a key's name must have 1 to {MAX_NAME} characters and no control characters")]
     Name,
-    #[error("a key must have at least one scope: read, write or admin")]
+    #[error("a key must have at least one scope: read, write, admin or worker")]
     NoScopes,
-    #[error("you lack the scope `{}`, and a key cannot have more scopes than its creator", .0.as_str())]
-    MoreThanMaker(Scope),
+    #[error("you lack the scope `{0}`, and a key cannot have more scopes than its creator")]
+    MoreThanMaker(Grant),
     #[error("a project can have at most {MAX_KEYS} valid keys; revoke some")]
     TooMany,
     #[error("there is no such key in the project")]
@@ -114,11 +114,11 @@ pub async fn make(
     if key.name.trim().is_empty() || length > MAX_NAME || key.name.chars().any(char::is_control) {
         return Err(KeyError::Name);
     }
-    if key.scopes.is_empty() {
+    if key.grants.is_empty() {
         return Err(KeyError::NoScopes);
     }
-    if let Some(scope) = key.scopes.iter().find(|scope| !caller.may(**scope)) {
-        return Err(KeyError::MoreThanMaker(*scope));
+    if let Some(grant) = key.grants.iter().find(|grant| !caller.has(grant)) {
+        return Err(KeyError::MoreThanMaker(grant.clone()));
     }
     lock(db, caller.workspace_id).await?;
     let good = sqlx::query_scalar!(
@@ -137,7 +137,7 @@ pub async fn make(
         caller.user_id,
         Some(workspace),
         key.name.trim(),
-        key.scopes,
+        key.grants,
         key.expires_in_s,
         Some(caller),
     )

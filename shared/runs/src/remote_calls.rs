@@ -6,7 +6,7 @@
 
 use rejoin_event_log::wakeup::Wake;
 use rejoin_tools::remote::Remote;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
@@ -52,9 +52,31 @@ pub struct NewRemoteCall<'a> {
     pub answers: Option<&'a str>,
 }
 
+impl NewRemoteCall<'_> {
+    /// The wake-up for the workers of its queue.
+    pub fn wake(&self) -> Wake {
+        Wake::queue(queue(
+            self.workspace_id,
+            &self.remote.queue,
+            self.tool,
+            &self.remote.version,
+        ))
+    }
+
+    /// As `kb.begin_remote_calls` takes it.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "id": self.id, "callId": self.call_id, "queue": self.remote.queue, "tool": self.tool, "version": self.remote.version,
+            "input": self.input, "outputSchema": self.remote.output_schema, "repeatable": self.repeatable,
+            "timeoutS": self.remote.timeout_s, "maxAttempts": MAX_ATTEMPTS,
+        })
+    }
+}
+
 /// How far a call is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RemoteCall {
+    pub id: Uuid,
     pub status: String,
     pub output: Option<Value>,
     pub error: Option<String>,
@@ -102,23 +124,31 @@ pub async fn insert(db: &mut PgConnection, call: &NewRemoteCall<'_>) -> Result<W
         .execute(db)
         .await?;
     }
-    Ok(Wake::queue(queue(
-        call.workspace_id,
-        &call.remote.queue,
-        call.tool,
-        &call.remote.version,
-    )))
+    Ok(call.wake())
 }
 
 /// Returns how far a call is. None: it was never added.
 pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<RemoteCall>, sqlx::Error> {
     sqlx::query_as!(
         RemoteCall,
-        "select status, output, error from kb.remote_calls where id = $1",
+        "select id, status, output, error from kb.remote_calls where id = $1",
         id
     )
     .fetch_optional(db)
     .await
+}
+
+/// Returns how far these calls are, once all have ended or wait for their run. None: some are open.
+pub async fn settled(db: impl PgExecutor<'_>, ids: &[Uuid]) -> Result<Option<Vec<RemoteCall>>, sqlx::Error> {
+    let calls = sqlx::query_as!(
+        RemoteCall,
+        "select id, status, output, error from kb.remote_calls where id = any($1)
+         and not exists (select from kb.remote_calls where id = any($1) and status in ('waiting', 'running'))",
+        ids
+    )
+    .fetch_all(db)
+    .await?;
+    Ok((calls.len() == ids.len()).then_some(calls))
 }
 
 /// Returns what the calls of a turn, those after step `turn_step` of the run, have written of its answer: what its readers have.

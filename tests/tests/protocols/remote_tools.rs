@@ -2,11 +2,13 @@
 //!
 //! - `agents` agents whose turns a program executes
 //! - `durable` steps of functions, and what they wait for
+//! - `held` runs that keep their slot while a program executes their calls
 //! - `outcomes` what becomes of a call whose program is lost, fails, or is not wanted
 //! - `registration` who may register what
 
 mod agents;
 mod durable;
+mod held;
 mod outcomes;
 mod registration;
 
@@ -116,6 +118,22 @@ pub(crate) async fn asked(app: &TestApp, arguments: Value) -> (Uuid, Value) {
     (agent, posted)
 }
 
+/// Waits until the run of a call that has begun is in this state, with this number of jobs in slots.
+pub(crate) async fn wait_for_state(app: &TestApp, call: &Value, state: &str, jobs: i64) {
+    support::wait_for("the state of the run", async || {
+        let found: (String, String, i64) = sqlx::query_as(
+            "select c.status, r.state, (select count(*) from queue.jobs where kind = 'run' and state = 'running')
+             from kb.agent_run_tool_calls c join kb.agent_runs r on r.id = c.run_id where c.id = $1::uuid",
+        )
+        .bind(call["id"].as_str().unwrap())
+        .fetch_one(&app.db.pool)
+        .await
+        .unwrap();
+        (found == ("running".to_owned(), state.to_owned(), jobs)).then_some(())
+    })
+    .await;
+}
+
 /// The events of a run, to its end.
 pub(crate) async fn events_of(app: &TestApp, posted: &Value) -> Vec<Value> {
     let run = posted["runId"].as_str().expect("a run");
@@ -156,16 +174,8 @@ async fn an_agent_calls_a_tool_of_a_program() {
     assert_eq!(call["runId"], posted["runId"]);
     assert_eq!(call["conversationId"], posted["conversationId"]);
     assert_eq!(call["checkpoint"], Value::Null);
-    // It is on record, and its run takes no slot.
-    let state: (String, String, i64) = sqlx::query_as(
-        "select c.status, r.state, (select count(*) from queue.jobs where kind = 'run' and state = 'running')
-         from kb.agent_run_tool_calls c join kb.agent_runs r on r.id = c.run_id where c.id = $1::uuid",
-    )
-    .bind(call["id"].as_str().unwrap())
-    .fetch_one(&app.db.pool)
-    .await
-    .unwrap();
-    assert_eq!(state, ("running".to_owned(), "waiting".to_owned(), 0));
+    // It is on record, and its run soon takes no slot.
+    wait_for_state(&app, &call, "waiting", 0).await;
 
     let (status, answer) = program.complete(&call, json!({"refunded": 12.5})).await;
     assert_eq!((status, answer), (StatusCode::OK, json!({"status": "completed"})));

@@ -6,7 +6,7 @@ import { useMe } from '../api/me';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
 
 type Key = Schemas['KeyItem'];
-type Scope = Schemas['ScopeName'];
+type Scope = 'read' | 'write' | 'admin' | 'worker';
 
 const SCOPES: Record<Scope, string> = {
   read: 'View data',

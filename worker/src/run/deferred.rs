@@ -91,6 +91,11 @@ impl Execution {
             if awaited.is_empty() {
                 return Ok(());
             }
+            if self.may_hold(&awaited) {
+                open = self.hold(awaited).await?;
+                continue;
+            }
+            self.notice_slow(&awaited);
             let deferred: Vec<Deferred<'_>> = awaited
                 .iter()
                 .map(|(call, what)| Deferred {
@@ -121,10 +126,7 @@ impl Execution {
             }
             match suspended {
                 Suspended::Waiting(_) => return Err(End::Suspended),
-                Suspended::Cancelled => {
-                    let calls: Vec<ToolCallRow> = awaited.into_iter().map(|(call, _)| call).collect();
-                    return Err(self.stop_deferred(&calls, Interrupt::Cancelled).await);
-                }
+                Suspended::Cancelled => return Err(self.stop_awaited(awaited).await),
                 Suspended::Answered(_) => {
                     // Begun, and answered immediately: none of them is asked again.
                     open = awaited
@@ -139,6 +141,11 @@ impl Execution {
                 }
             }
         }
+    }
+
+    pub(super) async fn stop_awaited(&mut self, awaited: Vec<(ToolCallRow, DeferredWhat)>) -> End {
+        let calls: Vec<ToolCallRow> = awaited.into_iter().map(|(call, _)| call).collect();
+        self.stop_deferred(&calls, Interrupt::Cancelled).await
     }
 
     async fn conclude(&mut self, call: &ToolCallRow, ended: &Ended) -> Result<(), End> {

@@ -1,15 +1,21 @@
 //! Remote tools: functions in users' own programs. A call of one is deferred (`deferred`): it is put on record as begun, its job waits for a
-//! worker of the program, and the run is suspended until the call has ended. A user's confirmation comes before.
+//! worker of the program, and the run is held for a moment (`held_runs`), then suspended until the call has ended. A user's confirmation comes
+//! before.
 //!
 //! - `remote_steps` what the function of a call waits for
 
-use rejoin_commands::DeferredWhat;
+use std::time::Duration;
+
+use rejoin_commands::{BeginRemoteCalls, DeferredWhat};
 use rejoin_faults::Fault;
 use rejoin_runs::questions;
-use rejoin_runs::remote_calls::{self, RemoteCall, RemoteStatus};
+use rejoin_runs::remote_calls::{self, NewRemoteCall, RemoteCall, RemoteStatus};
 use rejoin_runs::tool_calls::{CallStatus, ToolCallRow};
+use rejoin_tools::remote::Remote;
 use rejoin_tools::{SharedTool, arguments};
 use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
+use uuid::Uuid;
 
 use super::act::Ended;
 use super::deferred::{Answer, waited_ms};
@@ -26,11 +32,15 @@ impl Execution {
     }
 
     /// Returns the state of a call of a remote tool. `verdict`: on repetition, for a call that has not begun.
-    pub(super) async fn remote_call(&self, call: &ToolCallRow, verdict: Verdict) -> Result<Answer, End> {
+    pub(super) async fn remote_call(&mut self, call: &ToolCallRow, verdict: Verdict) -> Result<Answer, End> {
         let db = &self.request.services.db.pool_sqlx;
         if call.status() == CallStatus::Running {
-            let known = remote_calls::get(db, call.id).await;
-            let known = known.map_err(|error| End::database("reading a remote call", error))?;
+            let known = match self.returned.remove(&call.id) {
+                Some(known) => Some(known),
+                None => remote_calls::get(db, call.id)
+                    .await
+                    .map_err(|error| End::database("reading a remote call", error))?,
+            };
             return Ok(match known {
                 Some(known) if known.status() == RemoteStatus::Suspended => self.suspended_call(call).await?,
                 Some(known) => returned(call, known),
@@ -63,6 +73,107 @@ impl Execution {
             return Ok(Answer::Awaited(DeferredWhat::Confirm(question)));
         }
         Ok(self.handed_over(&tool, input))
+    }
+
+    /// Returns whether these calls begin while the run keeps its slot: all are of users' programs that are quick, as far as is known. The text of
+    /// an answer is for a suspended run: the program appends it to the log.
+    pub(super) fn may_hold(&self, awaited: &[(ToolCallRow, DeferredWhat)]) -> bool {
+        let services = &self.request.services;
+        services.config.remote_hold_ms > 0
+            && awaited.iter().all(|(call, what)| match what {
+                DeferredWhat::Remote { remote, is_turn, .. } => {
+                    !is_turn && !services.held_runs.is_slow(&self.queue_of(call, remote))
+                }
+                _ => false,
+            })
+    }
+
+    /// Records that these calls have not ended soon.
+    pub(super) fn notice_slow(&self, awaited: &[(ToolCallRow, DeferredWhat)]) {
+        for (call, what) in awaited {
+            let tool = self.tool(&call.tool_name);
+            if let (DeferredWhat::Begun, Some(remote)) = (what, tool.as_ref().and_then(|tool| tool.remote())) {
+                self.request.services.held_runs.was_slow(self.queue_of(call, remote));
+            }
+        }
+    }
+
+    fn queue_of(&self, call: &ToolCallRow, remote: &Remote) -> String {
+        remote_calls::queue(
+            self.request.run.workspace_id,
+            &remote.queue,
+            &call.tool_name,
+            &remote.version,
+        )
+    }
+
+    /// Begins these calls, and waits until all have ended or the run is held no longer. Returns them.
+    pub(super) async fn hold(&mut self, awaited: Vec<(ToolCallRow, DeferredWhat)>) -> Result<Vec<ToolCallRow>, End> {
+        let (services, run) = (self.request.services.clone(), &self.request.run);
+        let until = Instant::now() + Duration::from_millis(services.config.remote_hold_ms);
+        let held = services.held_runs.hold(run.id);
+        let new: Vec<NewRemoteCall<'_>> = awaited
+            .iter()
+            .filter_map(|(call, what)| match what {
+                DeferredWhat::Remote {
+                    remote,
+                    input,
+                    repeatable,
+                    ..
+                } => Some(NewRemoteCall {
+                    id: call.id,
+                    workspace_id: run.workspace_id,
+                    run_id: Some(run.id),
+                    call_id: &call.call_id,
+                    conversation_id: run.conversation_id,
+                    tool: &call.tool_name,
+                    remote,
+                    input,
+                    repeatable: *repeatable,
+                    answers: None,
+                }),
+                _ => None,
+            })
+            .collect();
+        let begin = BeginRemoteCalls {
+            run,
+            attempt: self.request.attempt,
+            seen: &self.request.stream.seen,
+            calls: &new,
+            publish: self.request.callback.is_some(),
+        };
+        let begun = services.execute(&begin).await;
+        let (may_act, _) = begun.map_err(|error| self.infrastructure(error))?;
+        if !may_act {
+            return Err(self.stop_awaited(awaited).await);
+        }
+        for (call, _) in &awaited {
+            self.tell_start(call).await?;
+        }
+        let ids: Vec<Uuid> = new.iter().map(|call| call.id).collect();
+        let all_returned = async {
+            loop {
+                held.returned().await;
+                match remote_calls::settled(&services.db.pool_sqlx, &ids).await {
+                    Ok(Some(calls)) => return calls,
+                    Ok(None) => {}
+                    // An unreachable database is for the suspension, which is patient.
+                    Err(_) => return Vec::new(),
+                }
+            }
+        };
+        let returned = tokio::select! {
+            calls = all_returned => calls,
+            () = sleep_until(until) => Vec::new(),
+            // The caller finds it.
+            _ = Self::interrupt(&self.request.signals, &self.request.limits, true) => Vec::new(),
+        };
+        self.returned.extend(returned.into_iter().map(|call| (call.id, call)));
+        let begun = awaited.into_iter().map(|(mut call, _)| {
+            call.status = CallStatus::Running.as_str().to_owned();
+            call
+        });
+        Ok(begun.collect())
     }
 
     /// The call begins with these arguments, and waits for a worker.

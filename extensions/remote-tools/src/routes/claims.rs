@@ -15,8 +15,8 @@ use tracing::warn;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{RemoteToolsState, Routes, worker_unknown};
-use crate::calls::{self, HandedOut};
+use super::{RemoteToolsState, Routes, is_bound, may_serve, worker_unknown};
+use crate::calls::{self, Claim, HandedOut};
 use crate::registrations;
 
 /// Maximum time that a claim waits, in seconds: less than proxies wait for a response.
@@ -71,19 +71,37 @@ async fn claim(
         let detail = format!("waitS must be between 0 and {WAIT_MAX_S}");
         return Err(Problem::bad_request("invalid_claim", detail));
     }
+    may_serve(&caller, &queue, None)?;
+    if is_bound(&caller) {
+        // Another key may have registered the worker.
+        let mut tx = caller.begin(&state).await?;
+        for tool in registrations::tools_of(&mut *tx, body.worker_id).await? {
+            may_serve(&caller, &queue, Some(&tool))?;
+        }
+    }
     let until = Instant::now() + Duration::from_secs_f64(body.wait_s);
     // A claim that waits shows that its worker is there.
     let alive_s = body.wait_s + state.args.lease().as_secs_f64();
-    let mut tx = caller.begin(&state).await?;
-    let queues = registrations::seen(&mut tx, &queue, body.worker_id, alive_s, None).await?;
-    let queues = queues.ok_or_else(|| worker_unknown(body.worker_id))?;
-    tx.commit().await?;
-    let interest = state.waiting.interest(&queues);
+    let taking = Taking {
+        state: state.clone(),
+        caller: caller.plain(),
+        queue,
+        worker_id: body.worker_id,
+        alive: Duration::from_secs_f64(alive_s),
+        max: body.max,
+    };
+    let before = state.waiting.version();
+    let first = taking.take().await?;
+    if !first.calls.is_empty() || body.wait_s == 0.0 {
+        return Ok(Json(Claimed { calls: first.calls }));
+    }
+    let interest = state.waiting.interest(&first.queues);
+    let mut looked_at = Some(before);
     loop {
-        let looked = interest.changed_after(|| async {
-            match take(&state, &caller, &body).await {
-                Ok(calls) if calls.is_empty() => None,
-                taken => Some(taken),
+        let looked = interest.changed_after(looked_at.take(), || async {
+            match taking.take().await {
+                Ok(claim) if claim.calls.is_empty() => None,
+                taken => Some(taken.map(|claim| claim.calls)),
             }
         });
         let found = tokio::select! {
@@ -105,31 +123,44 @@ async fn claim(
     }
 }
 
-/// Takes calls that are there. If the caller does not wait for them any longer, they are given back.
-async fn take(state: &RemoteToolsState, caller: &Caller, body: &ClaimBody) -> Result<Vec<HandedOut>, Problem> {
-    let (sender, taken) = oneshot::channel();
-    let (state, caller) = (state.clone(), caller.clone());
-    let (worker_id, max) = (body.worker_id, body.max);
-    tokio::spawn(async move {
-        let claimed = async {
-            let mut tx = caller.begin(&state).await?;
-            let calls = calls::claim(&mut tx, worker_id, state.args.lease(), max).await?;
-            if !calls.is_empty() {
-                tx.commit().await?;
+/// A claim's looks.
+#[derive(Clone)]
+struct Taking {
+    state: RemoteToolsState,
+    caller: Caller,
+    queue: String,
+    worker_id: Uuid,
+    /// How long the worker counts as alive.
+    alive: Duration,
+    max: i32,
+}
+
+impl Taking {
+    /// Takes calls that are there. If the program does not wait for them any longer, they are given back.
+    async fn take(&self) -> Result<Claim, Problem> {
+        let (sender, taken) = oneshot::channel();
+        let taking = self.clone();
+        tokio::spawn(async move {
+            let Taking { state, caller, .. } = &taking;
+            if let Err(Ok(claim)) = sender.send(taking.claim().await)
+                && let Err(problem) = give_back(state, caller, &claim.calls).await
+            {
+                // Their leases will expire.
+                warn!(
+                    ?problem,
+                    "giving calls back failed that a remote worker did not wait for"
+                );
             }
-            Ok::<_, Problem>(calls)
-        };
-        if let Err(Ok(calls)) = sender.send(claimed.await)
-            && let Err(problem) = give_back(&state, &caller, &calls).await
-        {
-            // Their leases will expire.
-            warn!(
-                ?problem,
-                "giving calls back failed that a remote worker did not wait for"
-            );
-        }
-    });
-    taken.await.map_err(|_| Problem::internal())?
+        });
+        taken.await.map_err(|_| Problem::internal())?
+    }
+
+    async fn claim(&self) -> Result<Claim, Problem> {
+        let times = (self.alive, self.state.args.lease());
+        let scope = self.caller.rls_scope();
+        let claim = calls::claim(&self.state.db, scope, &self.queue, self.worker_id, times, self.max).await?;
+        claim.ok_or_else(|| worker_unknown(self.worker_id))
+    }
 }
 
 async fn give_back(state: &RemoteToolsState, caller: &Caller, calls: &[HandedOut]) -> Result<(), Problem> {
@@ -192,11 +223,12 @@ async fn heartbeat(
         let detail = format!("a heartbeat has at most {MAX_CALLS} calls");
         return Err(Problem::bad_request("invalid_heartbeat", detail));
     }
+    may_serve(&caller, &queue, None)?;
     let lease = state.args.lease();
     let mut tx = caller.begin(&state).await?;
-    let (alive_s, draining) = (lease.as_secs_f64(), Some(body.draining));
-    let known = registrations::seen(&mut tx, &queue, body.worker_id, alive_s, draining).await?;
-    known.ok_or_else(|| worker_unknown(body.worker_id))?;
+    if !registrations::seen(&mut tx, &queue, body.worker_id, lease.as_secs_f64(), body.draining).await? {
+        return Err(worker_unknown(body.worker_id));
+    }
     let calls: Vec<(Uuid, i32)> = body.calls.iter().map(|call| (call.id, call.attempt)).collect();
     let states = calls::renew(&mut tx, body.worker_id, &calls, lease).await?;
     tx.commit().await?;

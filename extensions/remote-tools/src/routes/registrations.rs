@@ -12,13 +12,15 @@ use rejoin_http::extract::{Body, Segments};
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_identity::audit::Action;
 use rejoin_integrations::mcp::offers;
+use rejoin_types::access::Scope;
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::claims::WAIT_MAX_S;
-use super::{RemoteToolsState, Routes, checked_queue, worker_unknown};
+use super::{RemoteToolsState, Routes, checked_queue, may_serve, worker_unknown};
+use crate::agents::{self, AnnounceError};
 use crate::announcement::NewRemoteWorker;
 use crate::registrations::{self, RegisterError, RemoteWorker};
 
@@ -128,8 +130,22 @@ async fn register(
     .await
     .map_err(|_| Problem::internal())?;
     checked.map_err(|why| Problem::bad_request("invalid_registration", why))?;
-    let mut tx = caller.begin(&state).await?;
     let names: Vec<String> = worker.tools.iter().map(|tool| tool.name.clone()).collect();
+    for name in &names {
+        may_serve(&caller, &queue, Some(name))?;
+    }
+    for agent in &worker.agents {
+        if let Some(tool) = agent.foreign_tool(&names)
+            && !caller.may(Scope::Admin)
+        {
+            let detail = format!(
+                "{tool}, which the agent {} may call, is not a tool of this worker: that needs a key with the scope `admin`",
+                agent.name
+            );
+            return Err(Problem::new(StatusCode::FORBIDDEN, "scope_missing", detail));
+        }
+    }
+    let mut tx = caller.begin(&state).await?;
     let taken = offers::named(&mut *tx, caller.workspace_id, &names).await?;
     if !taken.is_empty() {
         let detail = format!(
@@ -144,8 +160,12 @@ async fn register(
         .await
         .map_err(refused)?;
     for agent in &worker.agents {
-        let announced = registrations::announce_agent(&mut tx, caller.workspace_id, agent).await;
-        if let Some(agent) = announced.map_err(refused)? {
+        let announced = agents::announce(&mut tx, caller.workspace_id, agent).await;
+        let announced = announced.map_err(|error| match error {
+            AnnounceError::Taken(_) => Problem::conflict("agent_conflict", error.to_string()),
+            AnnounceError::Database(error) => error.into(),
+        })?;
+        if let Some(agent) = announced {
             let action = if agent.is_new {
                 Action::DefinitionCreated
             } else {
@@ -175,7 +195,6 @@ async fn register(
 fn refused(error: RegisterError) -> Problem {
     match error {
         RegisterError::Conflict { .. } => Problem::conflict("tool_conflict", error.to_string()),
-        RegisterError::AgentTaken(_) => Problem::conflict("agent_conflict", error.to_string()),
         RegisterError::TooMany(_) => Problem::conflict("too_many_workers", error.to_string()),
         RegisterError::Database(error) => error.into(),
     }
@@ -192,6 +211,7 @@ async fn leave(
     caller: Caller<Worker>,
     Segments((queue, worker_id)): Segments<(String, Uuid)>,
 ) -> Result<StatusCode, Problem> {
+    may_serve(&caller, &queue, None)?;
     let mut tx = caller.begin(&state).await?;
     if !registrations::leave(&mut tx, &queue, worker_id).await? {
         return Err(worker_unknown(worker_id));

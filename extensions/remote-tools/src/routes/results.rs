@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use rejoin_commands::{EndRemoteCall, RemoteEnd};
+use rejoin_db::failure_log::ErrorChain;
 use rejoin_faults::Fault;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Worker};
@@ -13,11 +14,12 @@ use rejoin_runs::remote_calls::{MAX_ATTEMPTS, RemoteStatus};
 use rejoin_types::text::{storable, storable_json};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tracing::debug;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{RemoteToolsState, Routes};
-use crate::calls::{self, Record};
+use super::{RemoteToolsState, Routes, is_bound, may_serve};
+use crate::calls::{self, Completion, Record};
 use crate::texts;
 
 /// Maximum size of an output, in bytes of JSON: with the rest of its request, it is below the limit of request bodies.
@@ -107,8 +109,21 @@ async fn complete(
         let detail = format!("the output has {bytes} bytes of JSON; the maximum is {OUTPUT_MAX_BYTES}");
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "output_too_large", detail));
     }
-    let record = held(&state, &caller, id, body.worker_id, body.attempt).await?;
     let mut output = storable_json(body.output);
+    if !rejoin_faults::enabled(Fault::StaleResultAccepted) && !is_bound(&caller) {
+        let attempt = (body.worker_id, body.attempt);
+        match calls::complete(&state.db, caller.rls_scope(), id, attempt, &output).await {
+            Ok(None) => return Err(call_not_found()),
+            Ok(Some(Completion::Stale)) => return Err(stale(id, body.attempt)),
+            Ok(Some(Completion::Ended(ended))) => {
+                state.bus.publish(ended.wake);
+                return Ok(Json(CallState { status: ended.status }));
+            }
+            Ok(Some(Completion::Unchecked)) => {}
+            Err(error) => debug!(error = %ErrorChain(&error), "completing a call failed; it is tried again"),
+        }
+    }
+    let record = held(&state, &caller, id, body.worker_id, body.attempt).await?;
     settle_text(&state, &caller, id, body.attempt, &record).await?;
     let faults = match record.output_schema {
         Some(schema) => mismatch(schema, output.clone()).await,
@@ -250,6 +265,7 @@ pub(super) async fn held(
 ) -> Result<Record, Problem> {
     let record = calls::get(&mut *caller.begin(state).await?, id).await?;
     let record = record.ok_or_else(call_not_found)?;
+    may_serve(caller, &record.group, Some(&record.tool))?;
     let is_held = record.worker_id == Some(worker_id) && record.attempt == attempt;
     if is_held || rejoin_faults::enabled(Fault::StaleResultAccepted) {
         Ok(record)

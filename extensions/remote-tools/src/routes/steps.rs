@@ -17,7 +17,8 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::results::{CallState, ERROR_MAX_CHARS, held, stale};
-use super::{RemoteToolsState, Routes};
+use super::{RemoteToolsState, Routes, is_bound, may_serve};
+use crate::calls;
 use crate::steps::{self, FunctionStep, Recorded};
 use crate::texts;
 
@@ -174,6 +175,11 @@ async fn list_steps(
 ) -> Result<Json<StepPage>, Problem> {
     if rejoin_faults::enabled(Fault::StepsForgotten) {
         return Ok(Json(StepPage { items: Vec::new() }));
+    }
+    if is_bound(&caller)
+        && let Some(record) = calls::get(&mut *caller.begin(&state).await?, id).await?
+    {
+        may_serve(&caller, &record.group, Some(&record.tool))?;
     }
     let found = remote_steps::list(&mut *caller.begin(&state).await?, id, page.after, PAGE).await?;
     Ok(Json(StepPage {

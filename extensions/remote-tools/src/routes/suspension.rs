@@ -206,11 +206,14 @@ async fn suspend(
     tx.commit().await?;
     let waits_for_signal = steps.iter().any(|step| step.kind == "event");
     // It may have come already.
-    state.bus.publish(if waits_for_signal {
+    let wake = if waits_for_signal {
         Wake::queue(record.queue)
     } else {
         wake
-    });
+    };
+    // A worker may hold it.
+    let returned = record.run_id.filter(|_| of_run > 0).map(Wake::returned);
+    state.bus.publish(wake.and(returned.unwrap_or_default()));
     Ok(CallState::of(if of_run > 0 {
         RemoteStatus::Suspended
     } else {

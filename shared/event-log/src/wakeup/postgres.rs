@@ -4,6 +4,7 @@
 //! and sent as one notification at most every [`COALESCE`], over their own connection. The listening connection is
 //! probed by a notification to itself: a silent one is replaced, and all waiters poll everything.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -79,11 +80,18 @@ impl Bus for PostgresBus {
 
 /// Sends gathered hints until the bus is dropped.
 async fn send(db: Db, mut inbox: mpsc::Receiver<Wake>) {
-    while let Some(mut wake) = inbox.recv().await {
-        while let Ok(more) = inbox.try_recv() {
-            wake.merge(more);
+    let mut pending = Wake::default();
+    loop {
+        if pending.is_empty() {
+            let Some(first) = inbox.recv().await else { return };
+            pending = first;
         }
-        if wake.logs.len() + wake.cancels.len() + wake.tools.len() + wake.keys.len() > MAX_IDS {
+        while let Ok(more) = inbox.try_recv() {
+            pending.merge(more);
+        }
+        let mut wake = std::mem::take(&mut pending);
+        let was_urgent = wake.is_urgent();
+        if wake.ids() > MAX_IDS {
             wake = Wake {
                 queues: wake.queues,
                 all: true,
@@ -95,8 +103,17 @@ async fn send(db: Db, mut inbox: mpsc::Receiver<Wake>) {
             debug!(error = %ErrorChain(&*error), "sending a wake-up failed; it is lost");
             tokio::time::sleep(RECONNECT).await;
         }
-        // The first hint is sent immediately; those within this time together.
-        tokio::time::sleep(COALESCE).await;
+        // The first hint is sent immediately; those within this time together. What work waits for is not delayed by readers' hints.
+        let mut coalescing = pin!(tokio::time::sleep(COALESCE));
+        while was_urgent || !pending.is_urgent() {
+            tokio::select! {
+                () = &mut coalescing => break,
+                more = inbox.recv() => match more {
+                    Some(more) => pending.merge(more),
+                    None => return,
+                },
+            }
+        }
     }
 }
 

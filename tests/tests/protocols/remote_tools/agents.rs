@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::durable::{done, is, is_refused};
 use super::outcomes::is_stale;
+use super::registration::client_with;
 use super::{Program, events_of, hasty, tool};
 
 impl Program {
@@ -237,4 +238,82 @@ async fn text_is_written_in_order_by_one_step_of_an_agent() {
         .script([Reply::tool("refund", json!({"order": "A-7"})), Reply::text("Done.")]);
     let (_, call) = turn(&app, &program, &other).await;
     is_refused(program.write(&call, 1, 1, "a").await, conflict, "no_answer");
+}
+
+/// A program with an agent that has this prompt and may call these tools.
+fn prompted(prompt: &str, tools: &[&str]) -> Value {
+    let agent = json!({"name": "clerk", "description": "Refunds orders.", "systemPrompt": prompt, "tools": tools});
+    json!({"name": "billing", "slots": 4, "tools": [tool("refund")], "agents": [agent]})
+}
+
+#[tokio::test]
+async fn a_program_brings_an_agent_of_a_language_model() {
+    let app = TestApp::start().await;
+    let path = "/api/workers/default/registrations";
+    let (status, registered) = app.client().post(path, prompted("Look first.", &["refund"])).await;
+    assert_eq!(status, StatusCode::CREATED, "{registered}");
+    let program = Program {
+        client: app.client(),
+        id: registered["workerId"].as_str().unwrap().to_owned(),
+        queue: "default",
+    };
+    let definitions = format!("/api/admin/projects/{}/agent-definitions", app.db.workspace_id);
+    let clerk = async || {
+        let (_, listed) = app.client().get(&definitions).await;
+        let items = listed["items"].as_array().unwrap().clone();
+        items
+            .into_iter()
+            .find(|agent| agent["name"] == "clerk")
+            .expect("the agent")
+    };
+    let made = clerk().await;
+    assert_eq!(
+        (&made["flowType"], &made["systemPrompt"], &made["tools"]),
+        (&json!("single"), &json!("Look first."), &json!(["refund"]))
+    );
+    app.model
+        .script([Reply::tool("refund", json!({"order": "A-7"})), Reply::text("Done.")]);
+    let message = json!({"agentDefinitionId": made["id"], "message": "refund order A-7"});
+    let posted = app.client().post_message(message).await;
+    let call = program.next().await;
+    program.complete(&call, json!({"refunded": true})).await;
+    answers(&app, &posted, "Done.").await;
+    assert!(app.model.requests()[0].to_string().contains("Look first."));
+
+    // The program changes what is its own, and an admin the rest.
+    let at = format!("{definitions}/{}", made["id"].as_str().unwrap());
+    let (status, answer) = app.client().patch(&at, json!({"maxDepth": 1})).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    app.client().post(path, prompted("Look twice.", &[])).await;
+    let made = clerk().await;
+    assert_eq!(
+        (&made["systemPrompt"], &made["tools"], &made["maxDepth"]),
+        (&json!("Look twice."), &json!([]), &json!(1))
+    );
+    // An admin takes it over.
+    app.client().patch(&at, json!({"config": {}})).await;
+    is_refused(
+        app.client().post(path, prompted("Look.", &[])).await,
+        StatusCode::CONFLICT,
+        "agent_conflict",
+    );
+}
+
+#[tokio::test]
+async fn a_worker_s_key_gives_agents_the_worker_s_tools_only() {
+    let app = TestApp::start().await;
+    let worker = client_with(&app, &["worker"]).await;
+    let path = "/api/workers/default/registrations";
+    is_refused(
+        worker.post(path, prompted("Look.", &["refund", "web_*"])).await,
+        StatusCode::FORBIDDEN,
+        "scope_missing",
+    );
+    let (status, registered) = worker.post(path, prompted("Look.", &["refund"])).await;
+    assert_eq!(status, StatusCode::CREATED, "{registered}");
+    let admin = app
+        .client()
+        .post(path, prompted("Look.", &["refund", "search_*"]))
+        .await;
+    assert_eq!(admin.0, StatusCode::CREATED, "{}", admin.1);
 }

@@ -5,7 +5,7 @@ use rejoin_tests::app::TestApp;
 use rejoin_tests::client::Client;
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support;
-use rejoin_types::access::Scope;
+use rejoin_types::access::{Grant, Scope};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -14,6 +14,16 @@ use super::{Program, asked, events_of, hasty, result_for_model, tool, tool_with}
 async fn register(client: &Client, queue: &str, tools: Value) -> (StatusCode, Value) {
     let body = json!({"name": "other", "slots": 1, "tools": tools});
     client.post(&format!("/api/workers/{queue}/registrations"), body).await
+}
+
+/// A client whose key has these scopes.
+pub(super) async fn client_with(app: &TestApp, scopes: &[&str]) -> Client {
+    let mut db = app.db.pool.acquire().await.unwrap();
+    let (user, workspace) = (app.db.user_id, app.db.workspace_id);
+    let grants: Vec<Grant> = scopes.iter().map(|scope| scope.parse().unwrap()).collect();
+    let made = auth::create_key_with(&mut db, user, Some(workspace), "limited", &grants, None).await;
+    let (_, key) = made.unwrap();
+    Client::new(app.url(), &key)
 }
 
 /// The names of the tools that the model is offered in a new turn.
@@ -218,19 +228,7 @@ async fn bad_registrations_are_refused_with_the_reason() {
 #[tokio::test]
 async fn a_program_needs_the_scope_and_sees_its_workspace_only() {
     let app = TestApp::start().await;
-    let mut db = app.db.pool.acquire().await.unwrap();
-    let scopes = [Scope::Read, Scope::Write, Scope::Admin];
-    let (_, key) = auth::create_key(
-        &mut db,
-        app.db.user_id,
-        Some(app.db.workspace_id),
-        "no worker",
-        &scopes,
-        None,
-    )
-    .await
-    .unwrap();
-    let without = Client::new(app.url(), &key);
+    let without = client_with(&app, &["read", "write", "admin"]).await;
     let (status, refused) = register(&without, "default", json!([tool("refund")])).await;
     assert_eq!(
         (status, &refused["code"]),
@@ -239,6 +237,7 @@ async fn a_program_needs_the_scope_and_sees_its_workspace_only() {
 
     let program = Program::register(app.client(), json!([tool("refund")])).await;
     let (_, posted) = asked(&app, json!({"order": "A-7"})).await;
+    let mut db = app.db.pool.acquire().await.unwrap();
     let other = workspaces::create(&mut db, "elsewhere").await.unwrap();
     workspaces::add_member(&mut db, other, app.db.user_id, workspaces::Role::Owner)
         .await
@@ -274,4 +273,52 @@ async fn a_program_serves_all_users_of_its_workspace() {
     assert_eq!((status, answer), (StatusCode::OK, json!({"status": "completed"})));
     events_of(&app, &posted).await;
     assert_eq!(result_for_model(&app), r#""refunded""#);
+}
+
+#[tokio::test]
+async fn a_key_may_be_for_one_queue_or_one_tool_of_it() {
+    let app = TestApp::start().await;
+    let of_queue = client_with(&app, &["worker:billing"]).await;
+    let of_tool = client_with(&app, &["worker:billing/refund"]).await;
+    let is_refused = |(status, refused): (StatusCode, Value), about: &str| {
+        assert_eq!(
+            (status, &refused["code"]),
+            (StatusCode::FORBIDDEN, &json!("scope_missing")),
+            "{refused}"
+        );
+        assert!(refused["detail"].as_str().unwrap().contains(about), "{refused}");
+    };
+    is_refused(
+        register(&of_queue, "default", json!([tool("refund")])).await,
+        "queue default",
+    );
+    is_refused(
+        register(&of_tool, "billing", json!([tool("refund"), tool("pay")])).await,
+        "the tool pay of the queue billing",
+    );
+    let (status, both) = register(&of_queue, "billing", json!([tool("refund"), tool("pay")])).await;
+    assert_eq!(status, StatusCode::CREATED, "{both}");
+    let (status, one) = register(&of_tool, "billing", json!([tool("refund")])).await;
+    assert_eq!(status, StatusCode::CREATED, "{one}");
+    // The worker of another key serves more than this key may.
+    let claim = |worker: &Value| json!({"workerId": worker["workerId"], "max": 1, "waitS": 20});
+    is_refused(
+        of_tool.post("/api/workers/billing/claims", claim(&both)).await,
+        "the tool pay",
+    );
+    let (_, posted) = asked(&app, json!({"order": "A-7"})).await;
+    let (status, claimed) = of_tool.post("/api/workers/billing/claims", claim(&one)).await;
+    assert_eq!(status, StatusCode::OK, "{claimed}");
+    let call = &claimed["calls"][0];
+    let end = json!({"workerId": one["workerId"], "attempt": call["attempt"], "output": "done"});
+    let path = format!("/api/workers/billing/calls/{}/completion", call["id"].as_str().unwrap());
+    let other = client_with(&app, &["worker:other"]).await;
+    is_refused(
+        other.post(&path, end.clone()).await,
+        "the tool refund of the queue billing",
+    );
+    let (status, answer) = of_tool.post(&path, end).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    events_of(&app, &posted).await;
+    assert_eq!(result_for_model(&app), r#""done""#);
 }
