@@ -9,6 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup-chaos.sh"
 # A server of its own, whatever DATABASE_URL names.
 unset DATABASE_URL
 
+setup_programs
 profile=${PROFILE:-fast}
 build_chaos "$profile"
 exec "${CARGO_TARGET_DIR:-target}/${profile/#dev/debug}/chaos" run \

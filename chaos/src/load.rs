@@ -3,7 +3,7 @@
 //!
 //! - `chat`      plain turns, one after the other in a conversation
 //! - `answers`   an agent that users' programs execute
-//! - `calls`     an agent that pays and reads; `program`: the same with tools of users' programs
+//! - `calls`     an agent that pays and reads; `program`, `python`, `node`: the same with tools of users' programs
 //! - `busy`      a second message while a turn runs: queued, refused, or interrupting
 //! - `cancels`   turns that are cancelled, early or late
 //! - `triggered` runs without a conversation
@@ -38,6 +38,7 @@ use uuid::Uuid;
 use crate::client::{Client, Message};
 use crate::evidence::{Post, Target};
 use crate::plan::Plan;
+use crate::programs::processes::{self, Language};
 use crate::readers::{self, Manner};
 use crate::world::World;
 
@@ -54,8 +55,9 @@ pub trait Load: Send + Sync {
     async fn play(&self, actor: &mut Actor) -> Result<()>;
 }
 
+/// All loads. Those with tools of a package need its language on this machine.
 pub fn all() -> Vec<Arc<dyn Load>> {
-    vec![
+    let mut all: Vec<Arc<dyn Load>> = vec![
         Arc::new(chat::Chat),
         Arc::new(calls::Calls::OF_WORKERS),
         Arc::new(busy::Busy),
@@ -67,7 +69,14 @@ pub fn all() -> Vec<Arc<dyn Load>> {
         Arc::new(answers::Answers),
         Arc::new(together::Together),
         Arc::new(stranger::Stranger),
-    ]
+    ];
+    for language in processes::languages() {
+        all.push(Arc::new(match language {
+            Language::Python => calls::Calls::OF_PYTHON,
+            Language::Node => calls::Calls::OF_NODE,
+        }));
+    }
+    all
 }
 
 /// Returns those with these names.

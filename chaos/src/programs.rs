@@ -5,9 +5,11 @@
 //!
 //! - `answer` the function of an agent
 //! - `flow`   a durable function
+//! - `processes` programs that use the packages: processes of their own
 
 mod answer;
 mod flow;
+pub mod processes;
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -84,7 +86,18 @@ pub async fn start(world: &Arc<World>, seed: u64) -> Result<JoinSet<()>> {
     let mut programs = JoinSet::new();
     let registered = Arc::new(Semaphore::new(0));
     let count = projects.len() * PROGRAMS;
-    for (_, user) in projects {
+    let mut of_packages = Vec::new();
+    for (nth, (_, user)) in projects.into_iter().enumerate() {
+        for language in processes::languages() {
+            let client = Client {
+                world: world.clone(),
+                user,
+            };
+            let program = Arc::new(processes::Program::new(client, language, nth).await?);
+            let dice = StdRng::seed_from_u64(seed.wrapping_mul(104_729).wrapping_add(of_packages.len() as u64));
+            programs.spawn(program.clone().live(dice));
+            of_packages.push(program);
+        }
         for number in 0..PROGRAMS {
             let client = Client {
                 world: world.clone(),
@@ -106,6 +119,9 @@ pub async fn start(world: &Arc<World>, seed: u64) -> Result<JoinSet<()>> {
     let _permits = timeout(REGISTRATION_LIMIT, all)
         .await
         .context("the programs do not register")??;
+    for program in of_packages {
+        program.ready().await?;
+    }
     Ok(programs)
 }
 

@@ -1,4 +1,4 @@
-//! A TCP proxy between one process and PostgreSQL that injects network faults.
+//! A TCP proxy between one process and PostgreSQL, or the API, that injects network faults.
 //!
 //! Two pumps forward data, one per direction. They check the proxy's weather before each piece, so that a fault applies
 //! to existing and new connections.
@@ -49,9 +49,44 @@ enum Trap {
     Hold(oneshot::Sender<()>),
 }
 
+/// Where a proxy forwards to.
+#[derive(Debug, Clone)]
+pub enum Upstream {
+    /// PostgreSQL.
+    Socket(PathBuf),
+    /// An API.
+    Address(SocketAddr),
+}
+
+impl From<PathBuf> for Upstream {
+    fn from(socket: PathBuf) -> Self {
+        Self::Socket(socket)
+    }
+}
+
+impl From<SocketAddr> for Upstream {
+    fn from(address: SocketAddr) -> Self {
+        Self::Address(address)
+    }
+}
+
+/// A connection to a server.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Upstream {
+    async fn connect(self) -> std::io::Result<Box<dyn Stream>> {
+        Ok(match self {
+            Self::Socket(socket) => Box::new(UnixStream::connect(socket).await?),
+            Self::Address(address) => Box::new(TcpStream::connect(address).await?),
+        })
+    }
+}
+
 struct Shared {
-    /// Of the current server.
-    socket: Mutex<PathBuf>,
+    /// The current server.
+    upstream: Mutex<Upstream>,
     weather: watch::Sender<Weather>,
     next: AtomicU64,
     connections: Mutex<HashMap<u64, CancellationToken>>,
@@ -65,12 +100,12 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on 127.0.0.1 and forwards to PostgreSQL's socket.
-    pub async fn start(socket: PathBuf) -> Result<Self> {
+    /// Listens on 127.0.0.1 and forwards to a server.
+    pub async fn start(upstream: impl Into<Upstream>) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("no port for a proxy")?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
-            socket: Mutex::new(socket),
+            upstream: Mutex::new(upstream.into()),
             weather: watch::Sender::default(),
             next: AtomicU64::new(0),
             connections: Mutex::default(),
@@ -110,7 +145,7 @@ impl Proxy {
 
     /// Forwards to another server from now on; resets connections to the old one.
     pub fn lead_to(&self, socket: PathBuf) {
-        *self.shared.socket.lock().expect("no panic while it is held") = socket;
+        *self.shared.upstream.lock().expect("no panic while it is held") = socket.into();
         self.cut();
     }
 
@@ -179,8 +214,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 async fn serve(mut client: TcpStream, number: u64, cut: CancellationToken, shared: Arc<Shared>) {
     // Single bytes must be sent one at a time.
     let _ = client.set_nodelay(true);
-    let socket = shared.socket.lock().expect("no panic while it is held").clone();
-    if let Ok(mut server) = UnixStream::connect(socket).await {
+    let upstream = shared.upstream.lock().expect("no panic while it is held").clone();
+    if let Ok(server) = upstream.connect().await {
         let listens = AtomicBool::new(false);
         let link = Link {
             number,
@@ -189,7 +224,7 @@ async fn serve(mut client: TcpStream, number: u64, cut: CancellationToken, share
             listens: &listens,
         };
         let (from_client, to_client) = client.split();
-        let (from_server, to_server) = server.split();
+        let (from_server, to_server) = tokio::io::split(server);
         tokio::select! {
             () = link.pump(Direction::ToServer, from_client, to_server) => {}
             () = link.pump(Direction::ToClient, from_server, to_client) => {}

@@ -28,6 +28,29 @@ pub const PROGRAM_LOOK: &str = "program_look";
 /// A durable function of theirs: it may be repeated, but what it pays in its first step may not.
 pub const PROGRAM_FLOW: &str = "program_flow";
 
+/// The same three, of programs that use the package for Python.
+pub const PYTHON_PAY: &str = "python_pay";
+pub const PYTHON_LOOK: &str = "python_look";
+pub const PYTHON_FLOW: &str = "python_flow";
+/// The same three, of programs that use the package for TypeScript.
+pub const NODE_PAY: &str = "node_pay";
+pub const NODE_LOOK: &str = "node_look";
+pub const NODE_FLOW: &str = "node_flow";
+
+/// Durable functions.
+pub const FLOWS: [&str; 3] = [PROGRAM_FLOW, PYTHON_FLOW, NODE_FLOW];
+/// Those that must pay once; durable functions do so in a step.
+pub const PAYING: [&str; 7] = [
+    PAY,
+    PROGRAM_PAY,
+    PYTHON_PAY,
+    NODE_PAY,
+    PROGRAM_FLOW,
+    PYTHON_FLOW,
+    NODE_FLOW,
+];
+pub const LOOKING: [&str; 4] = [LOOK, PROGRAM_LOOK, PYTHON_LOOK, NODE_LOOK];
+
 /// The function of an agent of theirs, which writes its answer while it works.
 pub const PROGRAM_ANSWER: &str = "program_answer";
 pub const PROGRAM_AGENT: &str = "chaos program";

@@ -80,6 +80,10 @@ pub struct World {
     pub users: Vec<User>,
     pub model: ModelServer,
     pub evidence: Evidence,
+    /// The folder of processes' output.
+    pub logs: PathBuf,
+    /// Ends processes that we leave behind.
+    pub watchdog: Arc<Watchdog>,
     pub lease: Duration,
     /// Incremented when all readers must disconnect and reconnect at once.
     pub storm: watch::Sender<u64>,
@@ -97,7 +101,7 @@ impl World {
         std::fs::create_dir_all(&logs)?;
         let servers = servers(shape.standby).await?;
         let watchdog = Arc::new(Watchdog::start()?);
-        let place = Place::of(&servers.primary, watchdog)?;
+        let place = Place::of(&servers.primary, watchdog.clone())?;
         let calm = Proxy::start(place.socket.clone()).await?;
         let db = PgPoolOptions::new()
             .max_connections(8)
@@ -145,6 +149,8 @@ impl World {
             users,
             model,
             evidence,
+            logs: shape.directory.join("logs"),
+            watchdog,
             lease: shape.lease,
             storm: watch::Sender::new(0),
             load_ends: CancellationToken::new(),
@@ -280,9 +286,9 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
             tools::PAY.to_owned(),
             tools::LOOK.to_owned(),
             mcp_server::PAY.to_owned(),
-            tools::PROGRAM_PAY.to_owned(),
-            tools::PROGRAM_LOOK.to_owned(),
-            tools::PROGRAM_FLOW.to_owned(),
+            "program_*".to_owned(),
+            "python_*".to_owned(),
+            "node_*".to_owned(),
             SPAWN.to_owned(),
             TASKS.to_owned(),
             ASK.to_owned(),

@@ -220,10 +220,26 @@ pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
     let oldest: Vec<(Uuid, i64)> = sqlx::query_as("select log_id, oldest_seq from stream.logs")
         .fetch_all(db)
         .await?;
+    let calls: Vec<Call> = sqlx::query_as(
+        "select id, run_id, call_id, tool_name, status, started_at, output from kb.agent_run_tool_calls",
+    )
+    .fetch_all(db)
+    .await?;
+    let mut effects: Vec<Effect> = evidence::read(directory, "ledger")?;
+    // The packages show programs the id of the record, not the model's.
+    let model_ids: HashMap<String, &str> = calls
+        .iter()
+        .map(|call| (call.id.to_string(), call.call_id.as_str()))
+        .collect();
+    for effect in &mut effects {
+        if let Some(call_id) = model_ids.get(&effect.call_id) {
+            effect.call_id = (*call_id).to_owned();
+        }
+    }
     Ok(Case {
         posts: evidence::read(directory, "posts")?,
         sessions: evidence::read(directory, "readers")?,
-        effects: evidence::read(directory, "ledger")?,
+        effects,
         outside: evidence::read(directory, "outside")?,
         accepted: evidence::read(directory, "accepted")?,
         steps: evidence::read(directory, "steps")?,
@@ -241,9 +257,7 @@ pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
         messages: sqlx::query_as("select id, conversation_id, role, content from kb.chat_messages")
             .fetch_all(db)
             .await?,
-        calls: sqlx::query_as("select id, run_id, call_id, tool_name, status, started_at, output from kb.agent_run_tool_calls")
-            .fetch_all(db)
-            .await?,
+        calls,
         tasks: sqlx::query_as("select id, state, started_at, finished_at from kb.tasks")
             .fetch_all(db)
             .await?,

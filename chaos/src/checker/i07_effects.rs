@@ -8,14 +8,14 @@ use uuid::Uuid;
 
 use super::Case;
 use super::case::Call;
-use crate::tools::{LOOK, PAY, PROGRAM_FLOW, PROGRAM_LOOK, PROGRAM_PAY};
+use crate::tools::{LOOKING, PAYING};
 
 pub(super) fn check(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut acted: HashMap<(Uuid, &str), usize> = HashMap::new();
     for effect in &case.effects {
         *acted.entry((effect.run_id, &effect.call_id)).or_default() += 1;
-        let pays = [PAY, PROGRAM_PAY, PROGRAM_FLOW].contains(&effect.tool.as_str());
+        let pays = PAYING.contains(&effect.tool.as_str());
         if pays && acted[&(effect.run_id, effect.call_id.as_str())] == 2 {
             wrong.push(format!("run {}: the call {} paid twice", effect.run_id, effect.call_id));
         }
@@ -44,7 +44,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
     let ours = case
         .calls
         .iter()
-        .filter(|call| [PAY, LOOK, PROGRAM_PAY, PROGRAM_LOOK, PROGRAM_FLOW].contains(&call.tool_name.as_str()));
+        .filter(|call| PAYING.iter().chain(&LOOKING).any(|tool| *tool == call.tool_name));
     // A durable function completes also if it does not know whether it has paid.
     let is_unknown = |call: &&Call| {
         call.output

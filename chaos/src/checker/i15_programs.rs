@@ -1,4 +1,5 @@
-//! I15: of all attempts of a program's call, the result of one is accepted at most, and it is the one on record.
+//! I15: of all attempts of a program's call, the result of one is accepted at most, and it is the one on record. (Of programs that use the
+//! packages, which do not show what was accepted, the effects and the steps are checked: I7, I16.)
 
 use std::collections::HashMap;
 

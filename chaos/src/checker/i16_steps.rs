@@ -6,7 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::Case;
-use crate::tools::PROGRAM_FLOW;
+use crate::tools::FLOWS;
 
 pub(super) fn check(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -39,7 +39,10 @@ pub(super) fn check(case: &Case) -> Vec<String> {
             ));
         }
     }
-    let flows = case.calls.iter().filter(|call| call.tool_name == PROGRAM_FLOW);
+    let flows = case
+        .calls
+        .iter()
+        .filter(|call| FLOWS.contains(&call.tool_name.as_str()));
     for call in flows.filter(|call| call.status == "completed") {
         let paid = call.output.as_ref().map(|output| &output["paid"]);
         let recorded = on_record.get(&(call.run_id, call.call_id.as_str(), 1)).copied();

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{Fault, Injection, hold, ms, pick_member};
 use crate::evidence::now_us;
 use crate::fleet::Member;
-use crate::tools::Effect;
+use crate::tools::{Effect, LOOK, PAY};
 use crate::world::World;
 
 /// Timeout of waiting for an opportunity to kill.
@@ -56,7 +56,7 @@ impl Fault for Worker {
     }
 }
 
-/// Returns the next effect of a tool, as soon as it is in the ledger.
+/// Returns the next effect of a tool of a worker, as soon as it is in the ledger.
 async fn next_effect(world: &World) -> Result<Effect> {
     let mut file = File::open(world.evidence.ledger()).context("no tool has acted yet")?;
     let mut at = file.seek(SeekFrom::End(0))?;
@@ -66,9 +66,13 @@ async fn next_effect(world: &World) -> Result<Effect> {
         let mut line = String::new();
         BufReader::new(&file).read_line(&mut line)?;
         if line.ends_with('\n') {
-            return Ok(serde_json::from_str(&line)?);
+            let effect: Effect = serde_json::from_str(&line)?;
+            if [PAY, LOOK].contains(&effect.tool.as_str()) {
+                return Ok(effect);
+            }
+            at += line.len() as u64;
+            continue;
         }
-        at = file.seek(SeekFrom::Start(at))?;
         sleep(LOOK_EVERY).await;
     }
     bail!("no tool acted within {} s", CHANCE_LIMIT.as_secs())

@@ -6,7 +6,10 @@ use rand::RngExt as _;
 
 use super::{Actor, Load};
 use crate::client::Message;
-use crate::tools::{LOOK, PAY, PROGRAM_FLOW, PROGRAM_LOOK, PROGRAM_PAY};
+use crate::tools::{
+    LOOK, NODE_FLOW, NODE_LOOK, NODE_PAY, PAY, PROGRAM_FLOW, PROGRAM_LOOK, PROGRAM_PAY, PYTHON_FLOW, PYTHON_LOOK,
+    PYTHON_PAY,
+};
 
 pub struct Calls {
     name: &'static str,
@@ -32,6 +35,22 @@ impl Calls {
         pay: PROGRAM_PAY,
         look: PROGRAM_LOOK,
         flow: Some(PROGRAM_FLOW),
+    };
+    /// The same by the package for Python.
+    pub const OF_PYTHON: Self = Self {
+        name: "python",
+        weight: 1,
+        pay: PYTHON_PAY,
+        look: PYTHON_LOOK,
+        flow: Some(PYTHON_FLOW),
+    };
+    /// The same by the package for TypeScript.
+    pub const OF_NODE: Self = Self {
+        name: "node",
+        weight: 1,
+        pay: NODE_PAY,
+        look: NODE_LOOK,
+        flow: Some(NODE_FLOW),
     };
 }
 
