@@ -31,6 +31,8 @@ pub struct Script {
     pub pause_ms: u64,
     /// Delay before each answer, varied from 0.7 to 1.3 of it.
     pub think_ms: u64,
+    /// Further tool calls beside the one of each step.
+    pub more: usize,
 }
 
 /// Tools that cost one small query.
@@ -43,8 +45,8 @@ impl Script {
     /// Returns the user's message that requests this.
     pub fn message(self) -> String {
         format!(
-            "{PREFIX} {} {} {} {}",
-            self.calls, self.tokens, self.pause_ms, self.think_ms
+            "{PREFIX} {} {} {} {} {}",
+            self.calls, self.tokens, self.pause_ms, self.think_ms, self.more
         )
     }
 
@@ -57,6 +59,7 @@ impl Script {
             tokens: words.next()?.parse().ok()?,
             pause_ms: words.next()?.parse().ok()?,
             think_ms: words.next()?.parse().ok()?,
+            more: words.next().map_or(Some(0), |more| more.parse().ok())?,
         })
     }
 }
@@ -143,9 +146,14 @@ async fn complete(body: Bytes) -> Response {
         let offered = request["tools"].as_array().into_iter().flatten();
         let is_remote = offered.clone().any(|tool| tool["function"]["name"] == REMOTE_TOOLS[0]);
         let tools = if is_remote { REMOTE_TOOLS } else { TOOLS };
-        let call = json!({"index": 0, "id": id, "type": "function",
-            "function": {"name": tools[calls % tools.len()], "arguments": "{}"}});
-        let body = frame(json!({"tool_calls": [call]}), None) + &end("tool_calls");
+        let name = tools[calls % tools.len()];
+        let first = json!({"index": 0, "id": id, "type": "function", "function": {"name": name, "arguments": "{}"}});
+        let mut step = vec![first];
+        step.extend((1..=script.more).map(|nth| {
+            json!({"index": nth, "id": format!("more_{calls}_{nth}"), "type": "function",
+                "function": {"name": name, "arguments": format!("{{\"nth\":{nth}}}")}})
+        }));
+        let body = frame(json!({"tool_calls": step}), None) + &end("tool_calls");
         return event_stream(Body::from(body));
     }
     let tokens = futures::stream::iter(0..script.tokens).then(move |index| {
@@ -197,6 +205,7 @@ mod tests {
             tokens: 5,
             pause_ms: 20,
             think_ms: 30,
+            more: 2,
         };
         assert_eq!(Script::of(&script.message()), Some(script));
         assert_eq!(Script::of("hello"), None);

@@ -1,9 +1,11 @@
 //! Compared systems: found on this machine, or fetched into `target/bench/peers` without installing anything.
 //!
+//! - `packages`   those of package registries
 //! - `redis_sse`  Redis streams behind a small Node server
 //! - `nchan`      nginx with its publish/subscribe module
 
 pub mod nchan;
+pub mod packages;
 pub mod redis_sse;
 
 use std::path::{Path, PathBuf};

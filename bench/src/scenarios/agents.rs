@@ -79,6 +79,7 @@ impl Scenario for Agents {
             tokens: 1,
             pause_ms: 0,
             think_ms: context.sized(THINK_MS, 10),
+            more: 0,
         };
         let began = now_us();
         let started = futures::stream::iter(0..count).map(|_| async {

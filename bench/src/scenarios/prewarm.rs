@@ -21,6 +21,7 @@ const SCRIPT: Script = Script {
     tokens: 3,
     pause_ms: 5,
     think_ms: 0,
+    more: 0,
 };
 
 #[async_trait]

@@ -1,5 +1,9 @@
 //! `remote`: what a call of a tool in a user's program costs: the run is suspended, the program takes the call over HTTP, and its result resumes
 //! the run. Compared with a tool of the worker in the same run. And what idle programs cost.
+//!
+//! - `functions` steps of durable functions, beside those of DBOS and Restate
+
+mod functions;
 
 use std::time::{Duration, Instant};
 
@@ -50,10 +54,17 @@ impl Scenario for Remote {
                 Better::Higher,
                 Of::Rejoin,
             ),
+            Column::new(
+                "own_rate",
+                "calls of the worker's tool a second",
+                "1/s",
+                Better::Higher,
+                Of::Rejoin,
+            ),
         ];
         let table = Table::new(
             TABLE,
-            "Milliseconds between two model calls, with one tool call",
+            "Milliseconds between two model calls, with the tool calls of a step",
             "runs",
             columns,
         );
@@ -64,10 +75,12 @@ impl Scenario for Remote {
             column("worker_cpu", "of the worker", "% of a core"),
             column("postgres_cpu", "of PostgreSQL", "% of a core"),
         ];
-        vec![
+        let mut tables = vec![
             table.plot(PlotKind::Bars, &["remote", "own"], false),
             Table::new(IDLE, "Programs that wait for calls", "programs", idle),
-        ]
+        ];
+        tables.extend(functions::tables());
+        tables
     }
 
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
@@ -82,33 +95,42 @@ impl Scenario for Remote {
             tokens: 1,
             pause_ms: 0,
             think_ms: 0,
+            more: 0,
         };
         // Connections, prepared statements.
         runs(&fleet, remote, script, 1, 1).await?;
         runs(&fleet, own, script, 1, 1).await?;
-        for (row, together, each, calls) in [
-            ("1 at a time", 1, context.sized(6, 1), script.calls),
-            ("10 at once", 10, context.sized(2, 1), script.calls),
-            // Such a run must end within the limit of a turn.
-            ("100 at once", context.sized(100, 10), 1, context.sized(10, 4)),
+        for (row, together, each, calls, more) in [
+            ("1 at a time", 1, context.sized(6, 1), script.calls, 0),
+            ("10 at once", 10, context.sized(4, 1), script.calls, 0),
+            ("50 at once", context.sized(50, 10), 2, context.sized(20, 4), 0),
+            (
+                "10 at once, 10 calls a step",
+                10,
+                context.sized(4, 1),
+                context.sized(20, 4),
+                9,
+            ),
         ] {
-            let script = Script { calls, ..script };
+            let script = Script { calls, more, ..script };
             let found = runs(&fleet, remote, script, together, each).await?;
-            let calls = (script.calls * together * each) as f64;
+            let calls = (script.calls * (1 + more) * together * each) as f64;
             out.record(TABLE, row, "remote", found.between.quantile_ms(0.5));
             out.record(TABLE, row, "p99", found.between.quantile_ms(0.99));
             out.record(TABLE, row, "rate", calls / (found.took_us as f64 / 1_000_000.0));
             let found = runs(&fleet, own, script, together, each).await?;
             out.record(TABLE, row, "own", found.between.quantile_ms(0.5));
+            out.record(TABLE, row, "own_rate", calls / (found.took_us as f64 / 1_000_000.0));
         }
         out.note(format!(
-            "Runs of {} steps with a tool call each, of 10 with 100 runs. The program is a process on the same machine with {SLOTS} slots; it takes calls by long polls and \
+            "Runs of {} steps with a tool call each, of 20 with 50 runs and with 10 calls a step. The program is a process on the same machine with {SLOTS} slots; it takes calls by long polls and \
              returns their results one by one.",
             script.calls
         ));
         program.stop();
         fleet.stop(context).await?;
-        idle(context, out).await
+        idle(context, out).await?;
+        functions::measure(context, out).await
     }
 }
 

@@ -202,6 +202,7 @@ async fn chat_until(fleet: &Fleet, chats: usize, span: Duration) -> Result<(u64,
         tokens: 20,
         pause_ms: 2,
         think_ms: 0,
+        more: 0,
     };
     let until = Instant::now() + span;
     let mut tasks = Vec::new();

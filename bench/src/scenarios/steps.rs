@@ -50,6 +50,7 @@ impl Scenario for Steps {
             tokens: 1,
             pause_ms: 0,
             think_ms: 0,
+            more: 0,
         };
         // Connections, prepared statements.
         runs(&fleet, agent, script, 1, 1).await?;

@@ -75,6 +75,7 @@ impl Scenario for Ttft {
                 tokens: 3,
                 pause_ms: 5,
                 think_ms: 0,
+                more: 0,
             };
             let samples = one_at_a_time(&fleet, agent, script, context.sized(150, 5)).await?;
             if agent.is_none() {
@@ -89,6 +90,7 @@ impl Scenario for Ttft {
                 tokens: 20,
                 pause_ms: 20,
                 think_ms: 0,
+                more: 0,
             };
             let burst = context.sized(BURST, 10);
             let count = context.sized(3, 1);
@@ -110,6 +112,7 @@ impl Scenario for Ttft {
             tokens: 3,
             pause_ms: 5,
             think_ms: 0,
+            more: 0,
         };
         for (row, agent) in [(NAMED, Some(agent)), (ROUTED, None)] {
             let samples = one_at_a_time(&fleet, agent, script, context.sized(300, 5)).await?;

@@ -65,6 +65,7 @@ impl Kind {
             tokens: TOKENS,
             pause_ms: 0,
             think_ms: 0,
+            more: 0,
         }
     }
 }

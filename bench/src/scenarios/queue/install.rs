@@ -1,20 +1,17 @@
 //! Installs the peers by package name, versions pinned by lock files, into a git-ignored folder of the checkout. Fast
 //! if everything exists. Unavailable peers (no npm, no network, an old compiler) are reported and omitted.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use tokio::process::Command;
 
 use super::peers::{Spec, root};
+use crate::peers::packages;
 use crate::scenario::Recorder;
 
 const FOLDER: &str = ".cache/bench/peers/queue";
 const SOURCES: &str = "bench/peers/queue";
-/// Length of an installer's error shown, in characters.
-const COMPLAINT_CHARS: usize = 300;
 
 /// The runtime of a driver: the placeholder in its command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,25 +36,22 @@ impl Kind {
         KINDS.into_iter().find(|kind| spec.cmd.contains(kind.placeholder()))
     }
 
-    fn folder(self) -> PathBuf {
-        folder().join(match self {
+    fn name(self) -> &'static str {
+        match self {
             Self::Node => "node",
             Self::Python => "python",
             Self::Rust => "rust",
-        })
+        }
+    }
+
+    fn folder(self) -> PathBuf {
+        folder().join(self.name())
     }
 
     fn program(self) -> PathBuf {
         match self {
-            // Some peers need a newer one than distributions have, so it is installed like them.
-            Self::Node => {
-                let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
-                let own = self
-                    .folder()
-                    .join(format!("node_modules/node-linux-{machine}/bin/node"));
-                if own.exists() { own } else { PathBuf::from("node") }
-            }
-            Self::Python => self.folder().join("venv/bin/python"),
+            Self::Node => packages::node_program(&self.folder()),
+            Self::Python => packages::python_program(&self.folder()),
             Self::Rust => self.folder().join("release/queue-peers"),
         }
     }
@@ -98,7 +92,7 @@ pub async fn install(specs: &[Spec], out: &mut Recorder) {
 }
 
 async fn install_kind(kind: Kind) -> Result<()> {
-    let to = kind.folder();
+    let (from, to) = (root().join(SOURCES).join(kind.name()), kind.folder());
     std::fs::create_dir_all(&to).with_context(|| format!("making {}", to.display()))?;
     match kind {
         Kind::Rust => {
@@ -110,73 +104,9 @@ async fn install_kind(kind: Kind) -> Result<()> {
             if !kind.program().exists() {
                 println!("   compiling peers (a few minutes, once)");
             }
-            run(cargo.env("CARGO_TARGET_DIR", &to)).await
+            packages::run(cargo.env("CARGO_TARGET_DIR", &to)).await
         }
-        Kind::Node => {
-            copy_sources("node", &to)?;
-            once(&to, &["package.json", "package-lock.json"], || async {
-                run(Command::new("npm")
-                    .args(["ci", "--no-audit", "--no-fund", "--loglevel=error"])
-                    .current_dir(&to))
-                .await
-            })
-            .await
-        }
-        Kind::Python => {
-            copy_sources("python", &to)?;
-            once(&to, &["requirements.txt"], || async {
-                run(Command::new("python3").args(["-m", "venv", "venv"]).current_dir(&to)).await?;
-                let arguments = [
-                    "install",
-                    "--quiet",
-                    "--disable-pip-version-check",
-                    "-r",
-                    "requirements.txt",
-                ];
-                run(Command::new(to.join("venv/bin/pip")).args(arguments).current_dir(&to)).await
-            })
-            .await
-        }
+        Kind::Node => packages::install_node(&from, &to).await,
+        Kind::Python => packages::install_python(&from, &to).await,
     }
-}
-
-/// The drivers are placed beside their imports.
-fn copy_sources(kind: &str, to: &Path) -> Result<()> {
-    let from = root().join(SOURCES).join(kind);
-    for entry in std::fs::read_dir(&from).with_context(|| format!("reading {}", from.display()))? {
-        let path = entry?.path();
-        if path.is_file() {
-            std::fs::copy(&path, to.join(path.file_name().unwrap_or(OsStr::new("")))).context("copying a driver")?;
-        }
-    }
-    Ok(())
-}
-
-/// Installs, unless done before with the same contents of these files.
-async fn once<F: Future<Output = Result<()>>>(
-    folder: &Path,
-    files: &[&str],
-    install: impl FnOnce() -> F,
-) -> Result<()> {
-    let read = |file: &&str| std::fs::read_to_string(folder.join(file)).unwrap_or_default();
-    let wanted: String = files.iter().map(read).collect();
-    let stamp = folder.join(".installed");
-    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
-        return Ok(());
-    }
-    println!("   installing {}", folder.display());
-    install().await?;
-    std::fs::write(&stamp, wanted).context("remembering what was installed")
-}
-
-async fn run(command: &mut Command) -> Result<()> {
-    let shown = format!("{:?}", command.as_std());
-    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await;
-    let output = output.with_context(|| format!("starting {shown}"))?;
-    if !output.status.success() {
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        let complaint: String = complaint.trim().chars().take(COMPLAINT_CHARS).collect();
-        bail!("{shown}: {}: {complaint}", output.status);
-    }
-    Ok(())
 }
