@@ -18,8 +18,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from uuid import uuid4
 
+from protocol_agents import AgentRules
 from protocol_records import TOOL_FIELDS, Offered, ProblemError, Registered
-from protocol_steps import StepRules
 
 KEY = "rejoin_worker_key"
 WAIT_LIMIT_S = 60.0
@@ -28,7 +28,7 @@ ATTEMPTS_MAX = 5
 IN_FLIGHT_S = 0.5
 
 
-class ProtocolServer(StepRules):
+class ProtocolServer(AgentRules):
     """The workers and calls of one workspace."""
 
     def __init__(self, lease_s: float = 60.0, heartbeat_s: float = 0.2, claim_wait_max_s: int = 1) -> None:
@@ -38,7 +38,7 @@ class ProtocolServer(StepRules):
         self.retry_s = 0.05
         self.allowed = True
         self.workers: dict[str, Registered] = {}
-        self.agents: list[dict[str, str]] = []
+        self.agents: list[dict[str, Any]] = []
         self.calls: dict[str, Offered] = {}
         self.requests: list[tuple[str, Any]] = []
         """What was requested: the kind, such as `claims`, and the body."""
@@ -164,10 +164,7 @@ class ProtocolServer(StepRules):
 
     def _register(self, queue: str, body: Any) -> Any:
         self.fields(body, name=str, version=str, language=str, slots=int, tools=list, agents_=list)
-        for agent in body.get("agents", []):
-            self.fields(agent, name=str, description=str, tool=str)
-            if agent["tool"] not in [tool["name"] for tool in body["tools"]]:
-                raise self.violation(400, "invalid_registration", f"agent {agent}")
+        self.check_agents(body.get("agents", []), {tool["name"] for tool in body["tools"]})
         self.agents += body.get("agents", [])
         for tool in body["tools"]:
             self.fields(tool, **TOOL_FIELDS)
@@ -283,7 +280,7 @@ class ProtocolServer(StepRules):
             call.checkpoint = body.get("checkpoint", call.checkpoint)
             return "running"
         if kind == "text":
-            return self.write(call, body, any(agent["tool"] == call.tool for agent in self.agents))
+            return self.write(call, body, any(agent.get("tool") == call.tool for agent in self.agents))
         if kind == "steps":
             return self.record_step(call, body)
         if call.writing is not None:

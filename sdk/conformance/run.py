@@ -124,6 +124,15 @@ class Case:
         if call.taken_back != expected.get("takenBack", call.taken_back):
             raise Failure(f"taken back was {call.taken_back}, not {expected['takenBack']}")
 
+    def _announced(self, name: str, fields: dict[str, Any], least: int = 1) -> None:
+        def found() -> list[dict[str, Any]]:
+            return [agent for agent in self.api.agents if agent["name"] == name]
+
+        self._until(lambda: len(found()) >= least, f"the agent {name} was announced {len(found())} times, not {least}")
+        for agent in found():
+            if agent != {"name": name, **fields}:
+                raise Failure(f"the agent {name} was announced as {agent}, not with {fields}")
+
     def _faults(self, faults: dict[str, list[int]]) -> None:
         self.api.faults |= {kind: deque(statuses) for kind, statuses in faults.items()}
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rejoin import CallContext, Limits, RetryCall, StepOutcomeUnknownError, ToolFailure, Worker, agent, tool
+from rejoin import Agent, CallContext, Limits, RetryCall, StepOutcomeUnknownError, ToolFailure, Worker, agent, tool
 
 FOLDER = Path(os.environ["CONFORMANCE_DIR"])
 HOLD_LIMIT_S = 100.0
@@ -118,6 +118,17 @@ def clerk(message: str, call: CallContext) -> None:
     call.step("reply", reply, idempotent=True)
 
 
+helper = Agent(
+    name="helper",
+    description="Repeats texts.",
+    prompt="Call echo with the text, and answer with its result.",
+    tools=[echo],
+    model="default",
+    output={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+    max_steps=5,
+)
+
+
 if __name__ == "__main__":
     limits = Limits(pause_min_s=0.02, pause_max_s=0.2)
-    Worker([echo, fail, retry, hold, hold_idempotent, quick, count, order, clerk], slots=4, limits=limits).run()
+    Worker([echo, fail, retry, hold, hold_idempotent, quick, count, order, clerk, helper], slots=4, limits=limits).run()

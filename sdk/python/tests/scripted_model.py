@@ -43,6 +43,7 @@ class ScriptedModel:
 
     def __init__(self) -> None:
         self._replies: dict[str, deque[Reply]] = {}
+        self._requests: dict[str, list[dict[str, Any]]] = {}
         model = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -94,8 +95,17 @@ class ScriptedModel:
         asked = [json.dumps(message["content"]) for message in request["messages"] if message["role"] == "user"]
         for marker, replies in self._replies.items():
             if replies and asked and marker in asked[-1]:
+                self._requests.setdefault(marker, []).append(request)
                 return replies.popleft()
         return Reply("Nothing was scripted for this.")
+
+    def prompts(self, marker: str) -> list[str]:
+        """Returns the system prompts of the requests that were replied to."""
+        return [str(one["content"]) for request in self._requests[marker] for one in request["messages"] if one["role"] == "system"]
+
+    def learned(self, marker: str) -> str:
+        """Returns the outcome of the last call, as the last request that was replied to has it."""
+        return str([one["content"] for one in self._requests[marker][-1]["messages"] if one["role"] == "tool"][-1])
 
     def stop(self) -> None:
         """Ends the server."""

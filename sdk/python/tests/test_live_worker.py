@@ -160,3 +160,14 @@ def test_an_answer_of_an_agent_outlives_its_process(server: LiveServer, client: 
             (tmp_path / "end").touch()
             assert turn.text(timeout_s=LIMIT_S) == "Once in a forest."
     assert (turn.state.text, len(turn.state.resets)) == ("Once in a forest.", 1)
+
+
+def test_an_agent_with_a_prompt_of_a_program_calls_its_tool(server: LiveServer, client: Client, model: ScriptedModel) -> None:
+    text = marker()
+    model.script(text, Reply(tools=[("echo", {"text": "Grüße"})]), Reply("Done."))
+    with program(server, client):
+        turn = client.send(f"Repeat it. {text}", agent="repeater")
+        assert call_of(turn).result == "Grüße"
+    # It stays when its program has ended.
+    assert "repeater" in [one.name for one in client.agents()]
+    assert any("Repeat by echo" in prompt for prompt in model.prompts(text))

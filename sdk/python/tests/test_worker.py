@@ -15,6 +15,7 @@ import pytest
 from protocol_server import KEY, ProtocolServer
 
 from rejoin import (
+    Agent,
     AgentFunction,
     AsyncCallContext,
     CallCancelledError,
@@ -35,7 +36,7 @@ LIMIT_S = 60.0
 
 
 @asynccontextmanager
-async def serving(api: ProtocolServer, *tools: Tool[..., Any] | AgentFunction[..., Any], **options: Any) -> AsyncIterator[None]:
+async def serving(api: ProtocolServer, *tools: Tool[..., Any] | AgentFunction[..., Any] | Agent, **options: Any) -> AsyncIterator[None]:
     """A worker serves in the block, and leaves at its end."""
     worker = Worker(tools, url=api.url, api_key=KEY, limits=QUICK, **options)
     stop = asyncio.Event()

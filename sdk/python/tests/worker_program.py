@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rejoin import CallContext, Limits, Worker, agent, tool
+from rejoin import Agent, CallContext, Limits, Worker, agent, tool
 
 HOLD_LIMIT_S = 60.0
 
@@ -96,6 +96,9 @@ def narrator(message: str, call: CallContext) -> None:
     call.step("tell", tell, idempotent=True)
 
 
+repeater = Agent(name="repeater", description="Repeats texts.", prompt="Repeat by echo what the user writes.", tools=[echo])
+
+
 def _until(path: Path) -> None:
     deadline = time.monotonic() + HOLD_LIMIT_S
     while not path.exists():
@@ -118,7 +121,7 @@ def worker_process(url: str, api_key: str, drain_timeout_s: float = 60) -> Itera
 
 if __name__ == "__main__":
     Worker(
-        [echo, hold, hold_idempotent, narrator, order, pay, wait_cancelled],
+        [echo, hold, hold_idempotent, narrator, order, pay, repeater, wait_cancelled],
         slots=4,
         name=f"program-{os.getpid()}",
         drain_timeout_s=float(sys.argv[1]),

@@ -1,6 +1,8 @@
-/** `agent`: a function that executes the turns of conversations, with what people and other agents know about it. */
+/** `agent`: a function, or a language model with a prompt, executes the turns of conversations. */
 import { z } from 'zod';
+import { checkName, shownOf } from './agentTexts.js';
 import type { CallContext } from './callContext.js';
+import { PromptedAgent, type PromptedAgentOptions } from './promptedAgent.js';
 import { isToolName, Tool, type WhenAbsent } from './tool.js';
 
 /** An earlier message of a conversation. */
@@ -48,8 +50,6 @@ export interface AgentOptions<H extends boolean = false, R = unknown> {
   run: (input: AgentInput<H>, call: CallContext) => R | Promise<R>;
 }
 
-/** Maximum length of an agent's name and description, in characters. */
-const TEXT_MAX = 200;
 const TIMEOUT_S = 3600;
 
 const WITHOUT_HISTORY = z.object({ message: z.string() });
@@ -68,17 +68,14 @@ export class AgentFunction<H extends boolean = false, R = unknown> {
 
   constructor(options: AgentOptions<H, R>) {
     const { name, toolName = name, history, ...others } = options;
-    if (typeof name !== 'string' || name.trim() === '' || [...name].length > TEXT_MAX)
-      throw new TypeError(`agent ${JSON.stringify(name)}: a name has 1 to ${TEXT_MAX} characters`);
+    checkName(name);
     if (!isToolName(toolName))
       throw new TypeError(
         `agent ${name}: the name of its tool, ${JSON.stringify(toolName)}, does not have 1 to 64 letters, digits, \`_\` and \`-\`; ` +
           "set toolName, such as 'billing_clerk'",
       );
-    if (typeof options.description !== 'string' || options.description.trim() === '')
-      throw new TypeError(`agent ${name}: people and agents choose an agent by its description; write one`);
     this.name = name;
-    this.description = firstLine(options.description);
+    this.description = shownOf(options.description, name);
     this.tool = new Tool<AgentInput<H>, R>({
       ...others,
       name: toolName,
@@ -99,10 +96,10 @@ export class AgentFunction<H extends boolean = false, R = unknown> {
   }
 }
 
-/** An agent, whatever its types are. */
-export type AnyAgent = AgentFunction<boolean, unknown>;
+/** An agent, whatever it is and its types are. */
+export type AnyAgent = AgentFunction<boolean, unknown> | PromptedAgent;
 
-/** An agent as a registration has it. */
+/** An agent of a function as a registration has it. */
 export interface AgentDefinition {
   readonly name: string;
   readonly description: string;
@@ -116,11 +113,19 @@ export interface AgentDefinition {
  *
  * Throws a `TypeError` or a `RangeError`, with what to change, if it can't be an agent.
  */
-export function agent<H extends boolean = false, R = unknown>(options: AgentOptions<H, R>): AgentFunction<H, R> {
-  return new AgentFunction(options);
-}
-
-function firstLine(description: string): string {
-  const [line = ''] = description.trim().split(/\r?\n/, 1);
-  return [...line].slice(0, TEXT_MAX).join('');
+export function agent<H extends boolean = false, R = unknown>(options: AgentOptions<H, R>): AgentFunction<H, R>;
+/**
+ * Makes an agent of a prompt: a language model executes its turns, and may call its tools. It stays in the list of agents when no worker is there; a
+ * registration with another prompt, or other options, changes it.
+ *
+ * Throws a `TypeError` or a `RangeError`, with what to change, if it can't be an agent.
+ */
+export function agent(options: PromptedAgentOptions): PromptedAgent;
+export function agent(options: PromptedAgentOptions | AgentOptions<boolean, unknown>): AnyAgent {
+  if (!('prompt' in options)) return new AgentFunction(options);
+  if ('run' in options)
+    throw new TypeError(
+      `agent ${options.name}: its turns are executed by a model with a prompt, or by run; remove one`,
+    );
+  return new PromptedAgent(options);
 }

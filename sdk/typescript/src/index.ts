@@ -5,7 +5,7 @@
  *
  * - `schemas`      schemas of zod and JSON Schemas: what is announced, and how values are read
  * - `tool`         `tool`
- * - `agent`        `agent`
+ * - `agent`        `agent`: of a function; `promptedAgent`: of a prompt; `agentTexts`: their names and descriptions
  * - `callContext`  what a function can know and do about its call
  * - `steps`        steps of durable functions, recorded once
  * - `answers`      what agents write while they work
@@ -61,6 +61,7 @@ export {
 export type { AnyTool } from './handler.js';
 export type { Limits } from './limits.js';
 export type { Logger } from './logger.js';
+export { PromptedAgent, type PromptedAgentDefinition, type PromptedAgentOptions } from './promptedAgent.js';
 export type { JsonSchema, Schema } from './schemas.js';
 export type { ApiKey } from './settings.js';
 export { type AgentResult, type AskOptions, Journal, type QuestionOption, type RecordedStep } from './steps.js';

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { AgentDefinition } from './agent.js';
 import type { Piece } from './answers.js';
 import type { Completed, Failed, Suspended } from './outcomes.js';
+import type { PromptedAgentDefinition } from './promptedAgent.js';
 import type { EndedStep, RecordedStep } from './steps.js';
 import type { ToolDefinition } from './tool.js';
 
@@ -61,7 +62,7 @@ export interface Announcement {
   readonly version: string;
   readonly slots: number;
   readonly tools: readonly ToolDefinition[];
-  readonly agents: readonly AgentDefinition[];
+  readonly agents: readonly (AgentDefinition | PromptedAgentDefinition)[];
 }
 
 /** Registers a worker. */

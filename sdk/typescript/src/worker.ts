@@ -6,6 +6,7 @@ import type { AnyTool } from './handler.js';
 import { Http } from './http.js';
 import { LIMITS, type Limits } from './limits.js';
 import { CONSOLE, type Logger } from './logger.js';
+import { PromptedAgent } from './promptedAgent.js';
 import { Session } from './session.js';
 import { type ApiKey, resolve } from './settings.js';
 import { exitSoon, onSignals } from './signals.js';
@@ -37,8 +38,9 @@ export interface WorkerOptions {
 
 /** A heartbeat names all calls. */
 const SLOTS_MAX = 1000;
-/** Maximum number of tools of a registration. Each agent has one. */
+/** Maximum number of tools of a registration. Each agent of a function has one. */
 const TOOLS_MAX = 128;
+const AGENTS_MAX = 128;
 const DRAIN_TIMEOUT_MS = 25_000;
 const QUEUE = /^[A-Za-z0-9_.-]{1,64}$/;
 
@@ -57,8 +59,8 @@ export class Worker {
   /** Throws a `TypeError` or a `RangeError`, with what to change, if something is wrong with the arguments. */
   constructor(tools: Iterable<AnyTool | AnyAgent>, options: WorkerOptions = {}) {
     const given = [...tools];
-    this.#agents = distinct(given.filter((one) => one instanceof AgentFunction));
-    this.#tools = byName(given.map((one) => (one instanceof AgentFunction ? one.tool : one)));
+    this.#agents = distinct(given.filter((one) => one instanceof AgentFunction || one instanceof PromptedAgent));
+    this.#tools = byName(served(given), this.#agents);
     this.#options = options;
     this.#queue = options.queue ?? 'default';
     this.#slots = options.slots ?? 10;
@@ -125,10 +127,28 @@ function distinct(agents: readonly AnyAgent[]): readonly AnyAgent[] {
     if (names.has(name)) throw new TypeError(`there are two agents named ${name}; give one of them another name`);
     names.add(name);
   }
+  if (agents.length > AGENTS_MAX)
+    throw new RangeError(
+      `a worker has at most ${AGENTS_MAX} agents, not ${agents.length}; start another worker for the others`,
+    );
   return agents;
 }
 
-function byName(tools: Iterable<AnyTool>): ReadonlyMap<string, AnyTool> {
+/** Returns the tools of a list with those of its agents: what an agent with a prompt may call is served once. */
+function served(given: readonly (AnyTool | AnyAgent)[]): AnyTool[] {
+  const tools: AnyTool[] = [];
+  const called = new Set<AnyTool>();
+  for (const one of given) {
+    if (one instanceof PromptedAgent) {
+      for (const tool of one.tools) if (typeof tool !== 'string') called.add(tool);
+    } else {
+      tools.push(one instanceof AgentFunction ? one.tool : one);
+    }
+  }
+  return [...tools, ...[...called].filter((tool) => !tools.includes(tool))];
+}
+
+function byName(tools: Iterable<AnyTool>, agents: readonly AnyAgent[]): ReadonlyMap<string, AnyTool> {
   const found = new Map<string, AnyTool>();
   for (const one of tools) {
     // Callers without a type checker.
@@ -140,7 +160,13 @@ function byName(tools: Iterable<AnyTool>): ReadonlyMap<string, AnyTool> {
       );
     found.set(one.name, one);
   }
-  if (found.size === 0) throw new TypeError('a worker needs at least one tool or agent');
+  if (found.size === 0) {
+    if (agents.length === 0) throw new TypeError('a worker needs at least one tool or agent');
+    const names = agents.map(({ name }) => name).join(', ');
+    throw new TypeError(
+      `a worker serves at least one tool, and its agents (${names}) bring none; pass a tool to it, or in the tools of an agent`,
+    );
+  }
   if (found.size > TOOLS_MAX)
     throw new RangeError(
       `a worker has at most ${TOOLS_MAX} tools and agents, not ${found.size}; start another worker for the others`,

@@ -94,6 +94,15 @@ const tools = [
     },
   }),
   agent({
+    name: 'helper',
+    description: 'Repeats texts.',
+    prompt: 'Call echo with the text, and answer with its result.',
+    tools: ['echo'],
+    model: 'default',
+    output: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
+    maxSteps: 5,
+  }),
+  agent({
     name: 'clerk',
     description: 'Greets.',
     run: async ({ message }, call) => {

@@ -149,9 +149,19 @@ describe.skipIf(skipped)('on a real server', () => {
     expect(effects()).toEqual(['reserved', 'paid']);
   });
 
+  test('an agent with a prompt of a program calls its tool', async () => {
+    model.script(marker, { tool: 'echo', arguments: { text: 'Grüße' } }, { text: 'Done.' });
+    await serving(async () => {
+      const { runId } = await server.send(`Repeat it. ${marker}`, await server.agent('repeater'));
+      expect(await learned(runId)).toContain('Grüße');
+    });
+    // It stays when its program has ended.
+    expect(await server.agent('repeater')).toBeDefined();
+  });
+
   test('the agent of the README works as it is printed', async () => {
     const env = { REJOIN_URL: server.url, REJOIN_API_KEY: server.apiKey };
-    await example(2, folder, env, async () => {
+    await example(3, folder, env, async () => {
       await server.has('clerk@1');
       const { runId } = await server.send('Refund A-7', await server.agent('clerk'));
       const question = await server.question(runId);

@@ -94,7 +94,16 @@ export const FIELDS = {
     tools: Array.isArray,
     'agents?': Array.isArray,
   },
-  agentOfProgram: { name: isText, description: isText, tool: isText },
+  agentOfFunction: { name: isText, description: isText, tool: isText },
+  agentOfPrompt: {
+    name: isText,
+    description: isText,
+    systemPrompt: isText,
+    'tools?': (value) => Array.isArray(value) && value.every((tool) => isText(tool) && tool.trim() !== ''),
+    'model?': (value) => value === null || isText(value),
+    'outputSchema?': (value) => value === null || (isObject(value) && (value as Body).type === 'object'),
+    'maxSteps?': (value) => Number.isInteger(value) && (value as number) >= 1,
+  },
   tool: {
     name: isText,
     version: isText,

@@ -4,7 +4,7 @@
  * The numbers are smaller than those of a real server, so that no test waits for long.
  */
 import { randomUUID } from 'node:crypto';
-import type { AgentDefinition, ToolDefinition } from '../src/index.js';
+import type { AgentDefinition, PromptedAgentDefinition, ToolDefinition } from '../src/index.js';
 import { type Body, type FIELDS, faultsOf, type Offered, Problem, type Registered } from './protocolRecords.js';
 import * as steps from './protocolSteps.js';
 
@@ -15,12 +15,16 @@ const RETRY_MS = 50;
 const TOOLS_MAX = 128;
 /** Maximum length of an agent's name and description, in characters. */
 const AGENT_TEXT_MAX = 200;
+/** Maximum length of a prompt, in characters. */
+const PROMPT_MAX = 200_000;
 /** A claim that was sent before the worker began to drain may arrive after that. */
 const LATE_CLAIM_MS = 500;
 /** How often a claim that waits looks for calls. */
 const LOOK_MS = 10;
 /** How long a request may be on its way. */
 const IN_FLIGHT_MS = 500;
+
+type Announced = AgentDefinition | PromptedAgentDefinition;
 
 export const nowMs = () => performance.now();
 
@@ -89,7 +93,7 @@ export class ProtocolRules {
         throw this.#violation(400, 'bad_request', `tool ${JSON.stringify(tool)}`);
       tools.set(keyOf(tool.name, tool.version), tool);
     }
-    this.#checkAgents((body.agents ?? []) as AgentDefinition[], body.tools as ToolDefinition[]);
+    this.#checkAgents((body.agents ?? []) as Announced[], body.tools as ToolDefinition[]);
     for (const other of this.workers.values())
       for (const [key, tool] of other.tools)
         if (tools.has(key) && JSON.stringify(tools.get(key)) !== JSON.stringify(tool))
@@ -107,12 +111,18 @@ export class ProtocolRules {
     return { workerId: worker.id, queue, leaseS, heartbeatS, claimWaitMaxS };
   }
 
-  #checkAgents(agents: readonly AgentDefinition[], tools: readonly ToolDefinition[]): void {
+  #checkAgents(agents: readonly Announced[], tools: readonly ToolDefinition[]): void {
+    const served = new Set(tools.map(({ name }) => name));
     for (const agent of agents) {
-      this.#fields('agentOfProgram', agent as unknown as Body);
+      const isPrompted = 'systemPrompt' in agent;
+      this.#fields(isPrompted ? 'agentOfPrompt' : 'agentOfFunction', agent as unknown as Body);
       const texts = [agent.name, agent.description].map((text) => [...text].length);
-      if (!agent.name.trim() || Math.max(...texts) > AGENT_TEXT_MAX || !tools.some(({ name }) => name === agent.tool))
+      const fits = isPrompted ? [...agent.systemPrompt].length <= PROMPT_MAX : served.has(agent.tool);
+      if (!agent.name.trim() || Math.max(...texts) > AGENT_TEXT_MAX || !fits)
         throw this.#violation(400, 'invalid_registration', `agent ${JSON.stringify(agent)}`);
+      // The key has the scope `worker`, and no other.
+      if (isPrompted && agent.tools.some((tool) => !served.has(tool)))
+        throw this.#violation(403, 'scope_missing', `tools of the agent ${JSON.stringify(agent)}`);
     }
     if (agents.length > TOOLS_MAX || new Set(agents.map(({ name }) => name)).size < agents.length)
       throw this.#violation(400, 'invalid_registration', `agents ${JSON.stringify(agents)}`);

@@ -106,7 +106,14 @@ const orderer = agent({
   run: async ({ message }, call) => (await order.run({ folder: message }, call)).join(', '),
 });
 
-await new Worker([echo, hold, holdIdempotent, block, waitCancelled, order, clerk, asker, orderer], {
+const repeater = agent({
+  name: 'repeater',
+  description: 'Repeats texts.',
+  prompt: 'Repeat by echo what the user writes.',
+  tools: [echo],
+});
+
+await new Worker([echo, hold, holdIdempotent, block, waitCancelled, order, clerk, asker, orderer, repeater], {
   slots: 4,
   name: `program-${process.pid}`,
   drainTimeoutMs: Number(process.argv[2]),

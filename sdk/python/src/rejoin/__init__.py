@@ -6,14 +6,16 @@
         turn = client.send("Which packages need libssl3, and why?")
         print(turn.text())
 
-And tools in Python for its agents:
+And tools in Python, with an agent that calls them:
 
-    from rejoin import Worker, tool
+    from rejoin import Agent, Worker, tool
 
     @tool(description="Returns the number of packages that need a package.")
     def dependents(package: str) -> int: ...
 
-    Worker([dependents]).run()
+    clerk = Agent(name="clerk", description="Knows packages.", prompt="Look up before you answer.", tools=[dependents])
+
+    Worker([clerk]).run()
 
 # Layout
 
@@ -33,7 +35,7 @@ With I/O, thin:
 
 - `_async`      `AsyncClient`, on httpx
 - `_sync`       `Client`, made from it by `tools/sync_client.py`
-- `worker`      `tool`, `agent` and `Worker`; its layout is there
+- `worker`      `tool`, `agent`, `Agent` and `Worker`; its layout is there
 """
 
 from . import errors, events, webhooks
@@ -74,13 +76,13 @@ from .errors import (
 from .events import Event, parse_event
 from .limits import Limits
 from .records import (
-    Agent,
     Cancelled,
     CatalogueModel,
     Conversation,
     Failure,
     File,
     FileRef,
+    ListedAgent,
     Message,
     Page,
     Question,
@@ -93,7 +95,20 @@ from .transcript import Transcript
 from .turn_state import TurnState
 from .version import __version__
 from .webhooks import WebhookEvent
-from .worker import AgentFunction, AgentResult, AsyncCallContext, CallContext, Journal, RecordedStep, Said, Tool, Worker, agent, tool
+from .worker import (
+    Agent,
+    AgentFunction,
+    AgentResult,
+    AsyncCallContext,
+    CallContext,
+    Journal,
+    RecordedStep,
+    Said,
+    Tool,
+    Worker,
+    agent,
+    tool,
+)
 
 __all__ = [
     "APIError",
@@ -126,6 +141,7 @@ __all__ = [
     "IdempotencyError",
     "Journal",
     "Limits",
+    "ListedAgent",
     "Message",
     "NotFoundError",
     "Page",

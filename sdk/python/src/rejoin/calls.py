@@ -14,13 +14,13 @@ from .errors import ResponseError
 from .model import Model
 from .records import (
     Accepted,
-    Agent,
     Caller,
     Cancelled,
     CatalogueModel,
     Conversation,
     File,
     FileRef,
+    ListedAgent,
     Message,
     Page,
     Question,
@@ -224,9 +224,9 @@ def caller() -> Call[Caller]:
     return Call("GET", path("me"), reader(Caller))
 
 
-def agents(project_id: Id) -> Call[Page[Agent]]:
+def agents(project_id: Id) -> Call[Page[ListedAgent]]:
     """Lists the agents that can be chosen."""
-    return Call("GET", path("projects", project_id, "agents"), reader(Page[Agent]))
+    return Call("GET", path("projects", project_id, "agents"), reader(Page[ListedAgent]))
 
 
 def any_request(method: str, path: str, json: Any, query: Query | None) -> Call[Any]:

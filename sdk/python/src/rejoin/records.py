@@ -227,14 +227,14 @@ class Resumed(Model):
     """The whole new turn comes after this event number."""
 
 
-class Agent(Model):
+class ListedAgent(Model):
     """An agent that the key's user can choose."""
 
     id: str
     name: str
     description: str
     flow_type: str
-    """`single`, `sequential`, `loop`, `parallel` or `discussion`."""
+    """`single`, `sequential`, `loop`, `parallel`, `discussion` or `function`."""
     is_default: bool = False
 
 

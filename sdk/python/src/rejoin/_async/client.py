@@ -20,11 +20,11 @@ from ..limits import Limits
 from ..log_reader import LogReader
 from ..records import (
     Accepted,
-    Agent,
     Cancelled,
     CatalogueModel,
     Conversation,
     File,
+    ListedAgent,
     Message,
     Question,
     Run,
@@ -249,7 +249,7 @@ class AsyncClient:
         """Lists the models of the catalogue. `text`: a part of the name. `can`: required capabilities, such as `tools` and `images`."""
         return await self._http.run(calls.models(text, provider, can, retired))
 
-    async def agents(self) -> list[Agent]:
+    async def agents(self) -> list[ListedAgent]:
         """Lists the agents that can be chosen for a conversation, by name."""
         if self._project_id is None:
             self._project_id = (await self._http.run(calls.caller())).project_id

@@ -21,11 +21,11 @@ from ..limits import Limits
 from ..log_reader import LogReader
 from ..records import (
     Accepted,
-    Agent,
     Cancelled,
     CatalogueModel,
     Conversation,
     File,
+    ListedAgent,
     Message,
     Question,
     Run,
@@ -250,7 +250,7 @@ class Client:
         """Lists the models of the catalogue. `text`: a part of the name. `can`: required capabilities, such as `tools` and `images`."""
         return self._http.run(calls.models(text, provider, can, retired))
 
-    def agents(self) -> list[Agent]:
+    def agents(self) -> list[ListedAgent]:
         """Lists the agents that can be chosen for a conversation, by name."""
         if self._project_id is None:
             self._project_id = (self._http.run(calls.caller())).project_id

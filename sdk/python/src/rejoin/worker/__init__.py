@@ -5,7 +5,7 @@
 Pure, without I/O:
 
 - `arguments`   a function's signature becomes the JSON Schema of its arguments, and JSON becomes arguments
-- `tools`       `@tool`; `agents`: `@agent`
+- `tools`       `@tool`; `agents`: `@agent` and `Agent`
 - `context`     what a function can know and do about its call
 - `steps`       steps of durable functions, recorded once
 - `answers`     what agents write while they work
@@ -24,13 +24,14 @@ With I/O:
 Invariant: user code runs in no thread that sends heartbeats, so a function that blocks does not lose the calls of the others.
 """
 
-from .agents import AgentFunction, Said, agent
+from .agents import Agent, AgentFunction, Said, agent
 from .context import AsyncCallContext, CallContext
 from .steps import AgentResult, Journal, RecordedStep
 from .tools import Tool, tool
 from .worker import Worker
 
 __all__ = [
+    "Agent",
     "AgentFunction",
     "AgentResult",
     "AsyncCallContext",

@@ -15,7 +15,7 @@ from ..errors import APIError, NotFoundError, RejoinError, ResponseError, Unreac
 from ..limits import Limits
 from ..retries import Pauses
 from . import requests
-from .agents import AgentFunction
+from .agents import AnyAgent
 from .log import log
 from .requests import Registration
 from .tools import Tool
@@ -35,7 +35,7 @@ class Announcement:
     version: str
     slots: int
     tools: Iterable[Tool[..., Any]]
-    agents: Sequence[AgentFunction[..., Any]] = ()
+    agents: Sequence[AnyAgent] = ()
 
 
 def is_final(error: RejoinError) -> bool:

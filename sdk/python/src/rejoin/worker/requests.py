@@ -7,7 +7,7 @@ from typing import Any
 
 from ..calls import Call, nothing, path, reader
 from ..model import Model
-from .agents import AgentFunction
+from .agents import Agent, AnyAgent
 from .answers import Piece
 from .outcomes import Completed, Failed, Suspended
 from .steps import Ended, RecordedStep
@@ -71,12 +71,12 @@ class Recorded(Model):
 
 
 def register(
-    queue: str, name: str, version: str, slots: int, tools: Iterable[Tool[..., Any]], agents: Iterable[AgentFunction[..., Any]] = ()
+    queue: str, name: str, version: str, slots: int, tools: Iterable[Tool[..., Any]], agents: Iterable[AnyAgent] = ()
 ) -> Call[Registration]:
     """Registers a worker."""
     body: dict[str, Any] = {"name": name, "version": version, "language": "python", "slots": slots}
     body["tools"] = [definition(tool) for tool in tools]
-    announced = [{"name": agent.name, "description": agent.description, "tool": agent.tool.name} for agent in agents]
+    announced = [agent_definition(agent) for agent in agents]
     if announced:
         body["agents"] = announced
     return Call("POST", path("workers", queue, "registrations"), reader(Registration), json=body)
@@ -96,6 +96,15 @@ def definition(tool: Tool[..., Any]) -> dict[str, Any]:
         "timeoutS": tool.timeout_s,
         "whenAbsent": tool.when_absent,
     }
+
+
+def agent_definition(agent: AnyAgent) -> dict[str, Any]:
+    """Returns an agent as a registration has it."""
+    body = {"name": agent.name, "description": agent.description}
+    if not isinstance(agent, Agent):
+        return {**body, "tool": agent.tool.name}
+    options = {"model": agent.model, "outputSchema": agent.output_schema, "maxSteps": agent.max_steps}
+    return {**body, "systemPrompt": agent.prompt, "tools": agent.tool_names, **_given(options)}
 
 
 def claim(queue: str, worker_id: str, max_calls: int, wait_s: int, answer_s: float) -> Call[Claimed]:

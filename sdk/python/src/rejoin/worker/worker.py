@@ -16,7 +16,7 @@ from ..calls import Id
 from ..errors import RejoinError
 from ..limits import Limits
 from ..settings import ApiKey, resolve
-from .agents import AgentFunction
+from .agents import Agent, AgentFunction, AnyAgent
 from .connection import Announcement, Connection
 from .log import log
 from .session import Session, StopSignal
@@ -34,7 +34,7 @@ class Worker:
     all those with `async def` in one event loop, in another thread, so they can share what belongs to a loop, such as a pool of
     connections, if they open it themselves.
 
-    - `tools`: functions with `@tool` or `@agent`.
+    - `tools`: functions with `@tool` or `@agent`, and agents with a prompt (`Agent`), whose tools are served, too.
     - `queue`: groups workers, such as `default` or `gpu`.
     - `slots`: how many calls run at the same time; at most 1,000.
     - `name`, `version`: of this program, for lists of workers. Default of the name: the machine and the process.
@@ -46,7 +46,7 @@ class Worker:
 
     def __init__(
         self,
-        tools: Iterable[Tool[..., Any] | AgentFunction[..., Any]],
+        tools: Iterable[Tool[..., Any] | AnyAgent],
         *,
         queue: str = "default",
         slots: int = 10,
@@ -59,8 +59,8 @@ class Worker:
         drain_timeout_s: float = 25.0,
     ) -> None:
         given = list(tools)
-        agents = [one for one in given if isinstance(one, AgentFunction)]
-        self._tools = _by_name([one.tool if isinstance(one, AgentFunction) else one for one in given])
+        agents = _distinct([one for one in given if isinstance(one, (Agent, AgentFunction))])
+        self._tools = _by_name(_served(given), agents)
         if not _QUEUE.fullmatch(queue):
             raise ValueError(f"the queue {queue!r} does not have 1 to 64 letters, digits, `_`, `-` and `.`")
         if not 1 <= slots <= SLOTS_MAX:
@@ -127,15 +127,40 @@ async def _watch_signals(stop: anyio.Event) -> None:
         return
 
 
-def _by_name(tools: Iterable[Tool[..., Any]]) -> dict[tuple[str, str], Tool[..., Any]]:
+def _distinct(agents: list[AnyAgent]) -> list[AnyAgent]:
+    names = [one.name for one in agents]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"there are two agents named {name}; give one of them another name")
+    return agents
+
+
+def _served(given: Iterable[Tool[..., Any] | AnyAgent]) -> list[Tool[..., Any]]:
+    """Returns the tools of a list with those of its agents: what an agent with a prompt may call is served once."""
+    tools: list[Tool[..., Any]] = []
+    called: list[Tool[..., Any]] = []
+    for one in given:
+        if isinstance(one, Agent):
+            called += [tool for tool in one.tools if isinstance(tool, Tool)]
+        else:
+            tools.append(one.tool if isinstance(one, AgentFunction) else one)
+    for tool in called:
+        if all(tool is not other for other in tools):
+            tools.append(tool)
+    return tools
+
+
+def _by_name(tools: Iterable[Tool[..., Any]], agents: Iterable[AnyAgent]) -> dict[tuple[str, str], Tool[..., Any]]:
     found: dict[tuple[str, str], Tool[..., Any]] = {}
     for one in tools:
         # Callers without a type checker.
         if not isinstance(one, Tool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"{one!r} is not a tool; write @tool above the function")
+            raise TypeError(f"{one!r} is neither a tool nor an agent; write @tool or @agent above the function")
         if any(one.name == name for name, _ in found):
             raise ValueError(f"there are two tools named {one.name}; a second version needs another worker")
         found[one.name, one.version] = one
     if not found:
-        raise ValueError("a worker needs at least one tool")
+        names = ", ".join(one.name for one in agents)
+        bring = f", and its agents ({names}) bring none" if names else ""
+        raise ValueError(f"a worker serves at least one tool{bring}; pass a function with @tool to it, or in tools= of an agent")
     return found
