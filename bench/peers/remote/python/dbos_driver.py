@@ -5,10 +5,15 @@ import json
 import os
 import sys
 import time
+from urllib.parse import unquote, urlsplit
 
 from dbos import DBOS, DBOSConfig
 
-DBOS(config=DBOSConfig(name="bench", system_database_url=os.environ["DATABASE_URL"], log_level="ERROR", run_admin_server=False))
+# The host is the folder of a socket, which this driver wants as a parameter.
+url = urlsplit(os.environ["DATABASE_URL"])
+user, _, host = url.netloc.rpartition("@")
+database_url = f"postgresql://{user}@{url.path}?host={unquote(host)}"
+DBOS(config=DBOSConfig(name="bench", system_database_url=database_url, log_level="ERROR", run_admin_server=False))
 taken: list[int] = []
 
 

@@ -32,6 +32,9 @@ async def main(runs: int, steps: int) -> None:
         async def turn() -> None:
             await (await client.send(str(steps), agent="bench-steps")).text()
 
+        # The worker registers it.
+        while "bench-steps" not in [one.name async for one in client.agents()]:
+            await asyncio.sleep(0.02)
         await turn()
         taken.clear()
         began = time.perf_counter()

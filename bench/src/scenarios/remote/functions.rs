@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
@@ -21,6 +22,9 @@ const SOURCES: &str = "bench/peers/remote";
 const PYTHON_PACKAGE: &str = "sdk/python/src";
 const NODE_PACKAGE: &str = "sdk/typescript/dist/index.js";
 const RESTATE: &str = "node_modules/@restatedev/restate-server-linux-x64/bin/restate-server";
+
+/// Timeout of a driver.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Who executes the steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -233,11 +237,10 @@ async fn driven(context: &Context, who: Who, functions: usize, steps: usize, kin
 }
 
 async fn output(command: &mut Command) -> Result<Measured> {
-    let output = command
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
+    let running = command.stdin(Stdio::null()).kill_on_drop(true).output();
+    let output = tokio::time::timeout(LIMIT, running)
         .await
+        .with_context(|| format!("it has not ended within {} s", LIMIT.as_secs()))?
         .with_context(|| format!("starting {:?}", command.as_std()))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{}: {}", output.status, complaint.trim());
