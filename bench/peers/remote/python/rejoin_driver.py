@@ -33,7 +33,7 @@ async def main(runs: int, steps: int) -> None:
             await (await client.send(str(steps), agent="bench-steps")).text()
 
         # The worker registers it.
-        while "bench-steps" not in [one.name async for one in client.agents()]:
+        while "bench-steps" not in [one.name for one in await client.agents()]:
             await asyncio.sleep(0.02)
         await turn()
         taken.clear()
