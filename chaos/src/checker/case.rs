@@ -9,7 +9,9 @@ use sqlx::PgPool;
 use sqlx::types::chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::evidence::{self, Accepted, Injected, Notes, Post, RecordedStep, Session, Target};
+use rejoin_runs::remote_calls::MAX_ATTEMPTS;
+
+use crate::evidence::{self, Accepted, Expected, Injected, Notes, Post, RecordedStep, Session, Target};
 use crate::plan::Plan;
 use crate::tools::Effect;
 use crate::witness::{self, Seen};
@@ -130,6 +132,18 @@ impl Case {
         let log = self.logs.get(&run.log_id).into_iter().flatten();
         let id = run.id.to_string();
         log.filter(|event| event.json["runId"] == id.as_str()).collect()
+    }
+
+    /// Returns what is expected of the run of a post. A function whose programs were lost as often as a call may be tried fails, as it should: with
+    /// many calls at once, each loss of a program loses all of them.
+    pub fn expected(&self, post: &Post, run: &Run) -> Expected {
+        let given_up = format!("It was tried {MAX_ATTEMPTS} times");
+        let error = run.error.as_deref().unwrap_or_default();
+        if run.state == "failed" && error.contains("outcome unknown") && error.contains(&given_up) {
+            Expected::Stopped
+        } else {
+            post.expected
+        }
     }
 
     /// Returns the runs of accepted posts.

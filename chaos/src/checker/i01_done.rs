@@ -35,7 +35,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
             ));
             continue;
         };
-        if post.expected == Expected::Whole && run.state != "completed" {
+        if case.expected(post, run) == Expected::Whole && run.state != "completed" {
             let error = run.error.as_deref().unwrap_or_default();
             wrong.push(format!(
                 "{}: run {run_id} is {} after {} attempts: {error}",

@@ -20,7 +20,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
         let Some(run) = case.runs.get(&run_id) else { continue };
         let events = case.events_of(run);
         let (shown, whole) = (text_of(run_id, &events), plan.reply());
-        let good = match post.expected {
+        let good = match case.expected(post, run) {
             Expected::Whole => shown == whole,
             Expected::Stopped | Expected::Refused => whole.starts_with(&shown),
         };

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Worker};
 use rejoin_http::extract::{Body, Segments};
@@ -11,13 +13,14 @@ use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
-use tracing::warn;
+use tracing::{debug, warn};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{RemoteToolsState, Routes, is_bound, may_serve, worker_unknown};
 use crate::calls::{self, Claim, HandedOut};
 use crate::registrations;
+use crate::waiting::Interest;
 
 /// Maximum time that a claim waits, in seconds: less than proxies wait for a response.
 pub const WAIT_MAX_S: u32 = 25;
@@ -62,7 +65,7 @@ async fn claim(
     caller: Caller<Worker>,
     Segments(queue): Segments<String>,
     Body(body): Body<ClaimBody>,
-) -> Result<Json<Claimed>, Problem> {
+) -> Result<Response, Problem> {
     if !(1..=MAX_CALLS).contains(&body.max) {
         let detail = format!("max must be between 1 and {MAX_CALLS}");
         return Err(Problem::bad_request("invalid_claim", detail));
@@ -93,34 +96,16 @@ async fn claim(
     let before = state.waiting.version();
     let first = taking.take().await?;
     if !first.calls.is_empty() || body.wait_s == 0.0 {
-        return Ok(Json(Claimed { calls: first.calls }));
+        return Ok(Json(Claimed { calls: first.calls }).into_response());
     }
+    // The response begins now: what handles requests keeps nothing while the claim waits.
     let interest = state.waiting.interest(&first.queues);
-    let mut looked_at = Some(before);
-    loop {
-        let looked = interest.changed_after(looked_at.take(), || async {
-            match taking.take().await {
-                Ok(claim) if claim.calls.is_empty() => None,
-                taken => Some(taken.map(|claim| claim.calls)),
-            }
-        });
-        let found = tokio::select! {
-            found = timeout_at(until, looked) => found,
-            () = state.draining.cancelled() => Ok(Some(Ok(Vec::new()))),
-        };
-        match found {
-            Ok(Some(taken)) => {
-                let calls = taken?;
-                if i32::try_from(calls.len()) == Ok(body.max) {
-                    interest.pass_on();
-                }
-                return Ok(Json(Claimed { calls }));
-            }
-            // There may be one now.
-            Ok(None) => {}
-            Err(_) => return Ok(Json(Claimed { calls: Vec::new() })),
-        }
-    }
+    let later = async move {
+        let calls = taking.wait(interest, before, until).await;
+        serde_json::to_vec(&Claimed { calls })
+    };
+    let body = axum::body::Body::from_stream(futures::stream::once(later));
+    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
 /// A claim's looks.
@@ -136,6 +121,39 @@ struct Taking {
 }
 
 impl Taking {
+    /// Waits for calls. `before`: the version of the waiting claims before the look that has found none.
+    async fn wait(self, interest: Interest, before: u64, until: Instant) -> Vec<HandedOut> {
+        let mut looked_at = Some(before);
+        loop {
+            let looked = interest.changed_after(looked_at.take(), || async {
+                match self.take().await {
+                    Ok(claim) if claim.calls.is_empty() => None,
+                    taken => Some(taken.map(|claim| claim.calls)),
+                }
+            });
+            let found = tokio::select! {
+                found = timeout_at(until, looked) => found,
+                () = self.state.draining.cancelled() => return Vec::new(),
+            };
+            match found {
+                Ok(Some(Ok(calls))) => {
+                    if i32::try_from(calls.len()) == Ok(self.max) {
+                        interest.pass_on();
+                    }
+                    return calls;
+                }
+                // The next claim gets the error as its response.
+                Ok(Some(Err(problem))) => {
+                    debug!(?problem, "a look of a waiting claim failed");
+                    return Vec::new();
+                }
+                // There may be one now.
+                Ok(None) => {}
+                Err(_) => return Vec::new(),
+            }
+        }
+    }
+
     /// Takes calls that are there. If the program does not wait for them any longer, they are given back.
     async fn take(&self) -> Result<Claim, Problem> {
         let (sender, taken) = oneshot::channel();
