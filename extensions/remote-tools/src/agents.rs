@@ -222,7 +222,7 @@ mod tests {
     fn what_admins_set_stays_and_a_kind_may_change() {
         let of = |agent: Value| serde_json::from_value::<RemoteAgentBody>(agent).expect("an agent");
         let mut content = DefinitionContent::blank();
-        content.visibility = "private".to_owned();
+        content.visibility = "internal".to_owned();
         content.config = json!({"confirm": ["refund"]});
         of(json!({"name": "clerk", "description": "", "tool": "refund"})).apply(&mut content);
         assert_eq!(content.check(), Ok(()));
@@ -235,7 +235,7 @@ mod tests {
         );
         assert_eq!(
             (content.visibility.as_str(), content.flow_type.as_str()),
-            ("private", "single")
+            ("internal", "single")
         );
         of(json!({"name": "clerk", "description": "", "tool": "refund"})).apply(&mut content);
         assert_eq!(content.check(), Ok(()));
