@@ -1,6 +1,6 @@
 //! All data of a run, in memory.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use anyhow::Result;
@@ -26,6 +26,8 @@ pub struct Case {
     pub accepted: Vec<Accepted>,
     /// Results of durable functions' steps that it has confirmed.
     pub steps: Vec<RecordedStep>,
+    /// Runs with a call whose programs were lost as often as it may be tried, by the record of the call.
+    pub given_up: HashSet<Uuid>,
     /// Those on record: run, the model's id of the call, number of the step, its output.
     pub steps_on_record: Vec<(Uuid, String, i32, Option<Value>)>,
     pub faults: Vec<Injected>,
@@ -137,9 +139,7 @@ impl Case {
     /// Returns what is expected of the run of a post. A function whose programs were lost as often as a call may be tried fails, as it should: with
     /// many calls at once, each loss of a program loses all of them.
     pub fn expected(&self, post: &Post, run: &Run) -> Expected {
-        let given_up = format!("It was tried {MAX_ATTEMPTS} times");
-        let error = run.error.as_deref().unwrap_or_default();
-        if run.state == "failed" && error.contains("outcome unknown") && error.contains(&given_up) {
+        if run.state == "failed" && self.given_up.contains(&run.id) {
             Expected::Stopped
         } else {
             post.expected
@@ -263,6 +263,15 @@ pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
         )
         .fetch_all(db)
         .await?,
+        given_up: sqlx::query_scalar(
+            "select run_id from kb.remote_calls
+             where status = 'outcome_unknown' and attempt - suspensions >= $1 and run_id is not null",
+        )
+        .bind(MAX_ATTEMPTS)
+        .fetch_all(db)
+        .await?
+        .into_iter()
+        .collect(),
         faults: evidence::read(directory, "faults")?,
         notes: evidence::read(directory, "notes")?.pop().unwrap_or_default(),
         runs: runs.into_iter().map(|run| (run.id, run)).collect(),

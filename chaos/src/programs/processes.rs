@@ -1,4 +1,4 @@
-//! Users' programs that use the packages for Python and TypeScript: processes, each behind a proxy of its own. Until the load ends, they are killed,
+//! Users' programs that use the packages for Python and TypeScript: processes, each behind its proxy. Until the load ends, they are killed,
 //! suspended for longer than their lease, cut off from the API, and asked to stop; then they may work in peace.
 
 use std::process::Stdio;

@@ -167,7 +167,7 @@ pub async fn measure(context: &Context, out: &mut Recorder) -> Result<()> {
     }
     out.note(
         "Each function is a loop of steps that do nothing; a step's result is durable before the next one begins. Rejoin's programs record steps by HTTP \
-         at the API; DBOS is a library that writes to PostgreSQL; Restate's program speaks with its server, which has a log of its own. \
+         at the API; DBOS is a library that writes to PostgreSQL; Restate's program speaks with its server, which keeps its own log. \
          Programs, servers and PostgreSQL share this machine.",
     );
     Ok(())
