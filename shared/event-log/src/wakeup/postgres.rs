@@ -110,7 +110,8 @@ async fn send(db: Db, mut inbox: mpsc::Receiver<Wake>) {
                 () = &mut coalescing => break,
                 more = inbox.recv() => match more {
                     Some(more) => pending.merge(more),
-                    None => return,
+                    // What is pending is sent first.
+                    None => break,
                 },
             }
         }
