@@ -31,9 +31,9 @@ setup_programs() {
 }
 
 # build_chaos PROFILE [OPTION…]. Out of the whole workspace, as the tests build their programs: with the same choice of packages each
-# dependency has the same features, and is compiled once.
+# dependency has the same features, and is compiled once. A chaos run starts `rejoin`.
 build_chaos() {
-    cargo build --locked --workspace --bin chaos --profile "$@"
+    cargo build --locked --workspace --bin chaos --bin rejoin --profile "$@"
 }
 
 setup_clock
