@@ -26,7 +26,7 @@ pub struct Case {
     pub accepted: Vec<Accepted>,
     /// Results of durable functions' steps that it has confirmed.
     pub steps: Vec<RecordedStep>,
-    /// Runs with a call whose programs were lost as often as it may be tried, by the record of the call.
+    /// Runs with a call that was tried as often as it may be, and whose last program was lost or gave it back, by the record of the call.
     pub given_up: HashSet<Uuid>,
     /// Those on record: run, the model's id of the call, number of the step, its output.
     pub steps_on_record: Vec<(Uuid, String, i32, Option<Value>)>,
@@ -265,7 +265,7 @@ pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
         .await?,
         given_up: sqlx::query_scalar(
             "select run_id from kb.remote_calls
-             where status = 'outcome_unknown' and attempt - suspensions >= $1 and run_id is not null",
+             where status in ('outcome_unknown', 'error') and attempt - suspensions >= $1 and run_id is not null",
         )
         .bind(MAX_ATTEMPTS)
         .fetch_all(db)
