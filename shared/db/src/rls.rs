@@ -4,6 +4,8 @@
 //!
 //! Invariant: the scope is set for one transaction, never for a connection; a transaction without a scope sees no rows.
 
+use std::time::Duration;
+
 use deadpool_postgres::{Object, Pool};
 use sqlx::{PgPool, Postgres, Transaction};
 use tokio_postgres::Row;
@@ -49,13 +51,22 @@ pub async fn begin(db: &PgPool, scope: Scope) -> Result<Transaction<'static, Pos
     transactions::begin_with(db, scope.begin_sql()).await
 }
 
-/// Guards a pooled connection: it is removed from the pool unless its query was answered, so that an abandoned one is
-/// not reused.
+/// Guards a pooled connection. If its query is abandoned, as by a request whose client has gone, the connection returns to the pool once that query
+/// was answered: a new one costs PostgreSQL far more, and a storm of clients that give up would cost one each.
 pub struct ConnGuard(Option<Object>);
+
+/// How long the answer to an abandoned query is waited for, before its connection is closed.
+const ABANDONED_LIMIT: Duration = Duration::from_secs(2);
 
 impl ConnGuard {
     pub async fn from(pool: &Pool) -> Result<Self, PgError> {
-        Ok(Self(Some(pool.get().await?)))
+        // In a task: a connection that is being opened is not abandoned with its request, either.
+        let pool = pool.clone();
+        let object = match tokio::spawn(async move { pool.get().await }).await {
+            Ok(object) => object?,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        };
+        Ok(Self(Some(object)))
     }
 
     pub fn client(&self) -> &Object {
@@ -72,9 +83,19 @@ impl ConnGuard {
 
 impl Drop for ConnGuard {
     fn drop(&mut self) {
-        if let Some(object) = self.0.take() {
-            drop(Object::take(object));
+        let Some(object) = self.0.take() else { return };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(return_when_answered(object))),
+            Err(_) => drop(Object::take(object)),
         }
+    }
+}
+
+/// Answers arrive in the order of the statements. A transaction that was begun ends by itself: its COMMIT was sent with it.
+async fn return_when_answered(object: Object) {
+    let answered = tokio::time::timeout(ABANDONED_LIMIT, object.batch_execute("")).await;
+    if !matches!(answered, Ok(Ok(()))) {
+        drop(Object::take(object));
     }
 }
 

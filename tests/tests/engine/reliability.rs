@@ -1,5 +1,6 @@
 //! The product under failure and load: crashes, database outages, many servers and readers, overload.
 
+mod abandoned_requests;
 mod cancellation;
 mod crash;
 mod fleet;
