@@ -31,6 +31,10 @@ fn describe() {
         "rejoin_tail_queries_total",
         "Queries for new events of the followed logs"
     );
+    describe_counter!(
+        "rejoin_events_by_hint_total",
+        "New events of the followed logs that came with a wake-up, without a query"
+    );
     describe_counter!("rejoin_log_reads_total", "Pages of past events read for single readers");
     describe_counter!(
         "rejoin_stalled_connections_total",
@@ -59,6 +63,7 @@ fn describe() {
         "rejoin_events_delivered_total",
         "rejoin_stream_bytes_total",
         "rejoin_tail_queries_total",
+        "rejoin_events_by_hint_total",
         "rejoin_log_reads_total",
         "rejoin_stalled_connections_total",
         "rejoin_requests_shed_total",

@@ -95,6 +95,20 @@ async fn follow(
         while !wakes.is_empty() {
             news.merge(wakeup::Wake::clone(&*wakeup::next(&mut wakes).await));
         }
+        // As the API does: what a hint carries is not read.
+        for row in std::mem::take(&mut news.rows) {
+            let Some(after) = cursors.get_mut(&row.log_id) else {
+                continue;
+            };
+            let (log, first) = (row.log_id, row.first_seq());
+            if first > *after + 1 {
+                news.logs.insert(log);
+                continue;
+            }
+            let events: Vec<_> = row.events(*after).into_iter().map(|event| (0, event)).collect();
+            note(&events, &seen);
+            *after = events.last().map_or(*after, |(_, last)| last.seq);
+        }
         let woken: Vec<(Uuid, i64)> = if news.all {
             cursors.iter().map(|(log, after)| (*log, *after)).collect()
         } else {

@@ -86,7 +86,7 @@ pub async fn claim(
 /// What became of a completion.
 #[derive(Debug)]
 pub enum Completion {
-    Ended(EndedRemoteCall),
+    Ended(Box<EndedRemoteCall>),
     /// The output must be checked first; nothing was done.
     Unchecked,
     /// This worker's attempt does not have the call.
@@ -106,7 +106,7 @@ pub async fn complete(
     Ok(row.map(|row| match row.get::<_, Option<String>>(0) {
         None => Completion::Stale,
         Some(status) if status == "checked" => Completion::Unchecked,
-        Some(status) => Completion::Ended(EndedRemoteCall::of(status, row.get(1), row.get(2))),
+        Some(status) => Completion::Ended(Box::new(EndedRemoteCall::of(status, row.get(1), row.get(2)))),
     }))
 }
 

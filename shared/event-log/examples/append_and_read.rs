@@ -83,7 +83,7 @@ async fn follow(
         let ours = async {
             loop {
                 let wake = wakeup::next(hints).await;
-                if wake.all || wake.logs.contains(&log_id) {
+                if wake.all || wake.all_logs().any(|log| log == log_id) {
                     break;
                 }
             }

@@ -17,6 +17,7 @@
 mod model;
 mod table;
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +33,7 @@ use tracing::warn;
 
 use super::batch::{Batch, Pending};
 use super::stream::RunStream;
+use crate::wakeup::carried::CarriedRow;
 use crate::wakeup::{SharedBus, Wake};
 use rejoin_db::Db;
 use rejoin_db::failure_log::ErrorChain;
@@ -209,16 +211,23 @@ async fn run<S: Store>(flusher: Flusher<S>, options: WriterOptions, mut inbox: m
     }
 }
 
+/// The result of a committed write.
+struct Written {
+    /// Streams whose lease is lost: nothing of them was written.
+    lost: Vec<Arc<RunStream>>,
+    /// All rows that were written, if a hint can carry them.
+    rows: Vec<CarriedRow>,
+}
+
 /// The storage of batches.
 trait Store: Send + 'static {
     type Failed: Into<Box<dyn Error + Send + Sync>> + Send;
 
-    /// One transaction: appends the events of all streams whose lease holds, and returns the others. An error, or a future that was
-    /// dropped, does not say whether it was committed: [`Store::settle`] does.
-    fn write(&mut self, batch: &Batch) -> impl Future<Output = Result<Vec<Arc<RunStream>>, Self::Failed>> + Send;
+    /// One transaction: appends the events of all streams whose lease holds. An error, or a future that was dropped, does not say whether it
+    /// was committed: [`Store::settle`] does.
+    fn write(&mut self, batch: &Batch) -> impl Future<Output = Result<Written, Self::Failed>> + Send;
 
-    /// After an unanswered write: returns what it would have returned, if it was committed. If None, it will never be
-    /// committed.
+    /// After an unanswered write: returns the streams whose lease is lost, if it was committed. If None, it will never be committed.
     fn settle(&mut self) -> impl Future<Output = Option<Vec<Arc<RunStream>>>> + Send;
 }
 
@@ -236,7 +245,7 @@ impl<S: Store> Flusher<S> {
         let mut logged = false;
         loop {
             let error = match timeout(FLUSH_LIMIT, self.store.write(batch)).await {
-                Ok(Ok(lost)) => return self.committed(batch, &lost),
+                Ok(Ok(written)) => return self.committed(batch, &written.lost, written.rows),
                 Ok(Err(error)) => ErrorChain(&*error.into()).to_string(),
                 Err(_) => format!("no answer within {} s", FLUSH_LIMIT.as_secs()),
             };
@@ -249,18 +258,24 @@ impl<S: Store> Flusher<S> {
                 logged = true;
             }
             if let Some(lost) = self.store.settle().await {
-                return self.committed(batch, &lost);
+                return self.committed(batch, &lost, Vec::new());
             }
             sleep(RETRY).await;
         }
     }
 
-    fn committed(&self, batch: &Batch, lost: &[Arc<RunStream>]) {
+    fn committed(&self, batch: &Batch, lost: &[Arc<RunStream>], rows: Vec<CarriedRow>) {
         for stream in lost {
             stream.lost.cancel();
         }
+        let logs = if rows.is_empty() {
+            batch.logs.iter().map(|of_log| of_log.log_id).collect()
+        } else {
+            BTreeSet::new()
+        };
         self.bus.publish(Wake {
-            logs: batch.logs.iter().map(|of_log| of_log.log_id).collect(),
+            logs,
+            rows,
             ..Wake::default()
         });
     }

@@ -29,7 +29,7 @@ pub(super) const SEPARATOR: &str = "\n";
 pub(super) const MAX_BYTES: usize = 8 * 1024;
 
 /// A row as read from the table.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StoredRow {
     /// None: one event.
     pub first_seq: Option<i64>,

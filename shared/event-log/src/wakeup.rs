@@ -2,8 +2,10 @@
 //! within [`rejoin_db::config::POLL_INTERVAL`]. The table is the truth.
 //!
 //! - `postgres`  LISTEN/NOTIFY over its own connections, coalesced, after commit
+//! - `carried`   events that come with a hint, encrypted
 //! - `poll`      no hints between processes: for poolers or engines without LISTEN
 
+pub mod carried;
 pub mod poll;
 pub mod postgres;
 
@@ -14,16 +16,17 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
+use carried::CarriedRow;
 use rejoin_db::Db;
 use rejoin_db::config::BusKind;
 
-/// A bundle of hints. Ids only: the data are read from the tables.
+/// A bundle of hints. The data are read from the tables, unless the hint carries them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wake {
     /// Queues with a claimable job.
     #[serde(rename = "j", default, skip_serializing_if = "BTreeSet::is_empty")]
     pub queues: BTreeSet<String>,
-    /// Logs with new events.
+    /// Logs with new events, beside those of `rows`: [`Wake::all_logs`].
     #[serde(rename = "l", default, skip_serializing_if = "BTreeSet::is_empty")]
     pub logs: BTreeSet<Uuid>,
     /// Runs with a requested cancellation.
@@ -41,6 +44,12 @@ pub struct Wake {
     /// Too many to list, or some may have been missed: poll everything.
     #[serde(rename = "a", default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
+    /// New events, those of each log in their order. Readers that do not follow on these read the log.
+    #[serde(skip)]
+    pub rows: Vec<CarriedRow>,
+    /// The same on their way between processes, encrypted.
+    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<String>,
 }
 
 impl Wake {
@@ -101,6 +110,21 @@ impl Wake {
         self.tools.extend(other.tools);
         self.keys.extend(other.keys);
         self.all |= other.all;
+        self.rows.extend(other.rows);
+        if self.rows.len() > carried::MAX_ROWS {
+            self.carry_nothing();
+        }
+    }
+
+    /// Leaves it to readers to read what it carries.
+    pub fn carry_nothing(&mut self) {
+        self.logs.extend(self.rows.drain(..).map(|row| row.log_id));
+    }
+
+    /// Logs with new events, which may be listed twice.
+    pub fn all_logs(&self) -> impl Iterator<Item = Uuid> {
+        let carried = self.rows.iter().map(|row| row.log_id);
+        self.logs.iter().copied().chain(carried)
     }
 
     /// Returns whether work waits for it: jobs, ended calls, cancellations.

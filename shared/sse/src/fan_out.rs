@@ -69,6 +69,7 @@ pub struct Counters {
     pub bytes: Counter,
     pub pages: Counter,
     queries: Counter,
+    by_hint: Counter,
 }
 
 impl Counters {
@@ -78,6 +79,7 @@ impl Counters {
             bytes: counter!("rejoin_stream_bytes_total"),
             pages: counter!("rejoin_log_reads_total"),
             queries: counter!("rejoin_tail_queries_total"),
+            by_hint: counter!("rejoin_events_by_hint_total"),
         }
     }
 }
@@ -260,21 +262,32 @@ impl Hub {
         let mut wakes = bus.subscribe();
         let mut poll_all_at = Instant::now() + poll_interval();
         let mut may_read = Instant::now();
+        // What is to be read as soon as that is allowed.
+        let mut news = Wake::default();
         loop {
-            let mut news = Wake::default();
             tokio::select! {
                 biased;
-                // First: an endless series of hints must not delay it.
-                () = sleep_until(poll_all_at) => news.all = true,
-                () = self.new_subscription.notified() => {}
-                wake = wakeup::next(&mut wakes) => news.merge(Wake::clone(&wake)),
+                // These first: an endless series of hints must not delay them.
+                () = sleep_until(poll_all_at), if !news.all => {
+                    news.all = true;
+                    continue;
+                }
+                () = sleep_until(may_read), if !news.is_empty() => {}
+                () = self.new_subscription.notified() => {
+                    news.logs.extend(lock(&self.subscribed).drain());
+                    continue;
+                }
+                wake = wakeup::next(&mut wakes) => {
+                    news.merge(self.take_carried(&wake));
+                    continue;
+                }
             }
-            // Hints until the next allowed read are handled with it.
-            sleep_until(may_read).await;
+            // Hints until then are handled with it.
             while !wakes.is_empty() {
-                news.merge(Wake::clone(&*wakeup::next(&mut wakes).await));
+                let wake = wakeup::next(&mut wakes).await;
+                news.merge(self.take_carried(&wake));
             }
-            news.logs.extend(lock(&self.subscribed).drain());
+            let news = std::mem::take(&mut news);
             if news.all {
                 poll_all_at = Instant::now() + poll_interval();
             }
@@ -287,6 +300,31 @@ impl Hub {
                 may_read = Instant::now() + (began.elapsed() * COALESCE_FACTOR).clamp(COALESCE_MIN, COALESCE_MAX);
             }
         }
+    }
+
+    /// Passes the events that come with a hint to their readers, if the tail has the events before them. Returns what is to be read.
+    fn take_carried(&self, wake: &Wake) -> Wake {
+        let mut news = Wake {
+            all: wake.all,
+            logs: wake.logs.clone(),
+            ..Wake::default()
+        };
+        for row in &wake.rows {
+            // No followers: nothing to do.
+            let Some(tail) = lock(&self.followed).get(&row.log_id).map(|entry| entry.tail.clone()) else {
+                continue;
+            };
+            let events = row.clone().events(tail.last_seq());
+            if tail
+                .append_next(row.first_seq(), events.iter().map(Frame::of))
+                .is_some()
+            {
+                self.counters.by_hint.increment(events.len() as u64);
+            } else {
+                news.logs.insert(row.log_id);
+            }
+        }
+        news
     }
 
     /// Returns the positions of the followed logs named by `news`.

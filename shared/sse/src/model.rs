@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use rejoin_event_log::rows::StoredEvent;
+use rejoin_event_log::wakeup::carried::CarriedRow;
 use rejoin_event_log::wakeup::{Bus, Wake};
 use rejoin_http::caller::Caller;
 use rejoin_identity::auth::{self, SessionBasis};
@@ -173,15 +174,29 @@ impl Process {
         }
     }
 
-    /// Appends all events, with hints of which some are lost.
+    /// Appends all events, with hints of which some are lost, some carry the events, and some are late.
     fn write(&self) -> JoinHandle<()> {
         let (table, bus) = (self.table.clone(), self.bus.clone());
         spawn(async move {
+            let mut late = None;
             while table.last_seq() < table.events {
+                let before = table.last_seq();
                 let events = if once_in(4) { 10 } else { 1 };
-                table.rows(|rows| rows.last_seq = table.events.min(rows.last_seq + events));
-                if !once_in(3) {
-                    bus.publish(Wake::log(LOG));
+                table.rows(|rows| rows.last_seq = table.events.min(before + events));
+                let row = |event| CarriedRow::new(LOG, event);
+                let hint = match any(3) {
+                    0 => Wake::default(),
+                    1 => Wake::log(LOG),
+                    _ => Wake {
+                        rows: table.read(before, events).into_iter().map(row).collect(),
+                        ..Wake::default()
+                    },
+                };
+                if once_in(4) {
+                    late = Some(hint);
+                } else {
+                    bus.publish(hint);
+                    late.take().into_iter().for_each(|late| bus.publish(late));
                 }
                 pause().await;
             }

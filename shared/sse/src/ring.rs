@@ -112,7 +112,16 @@ impl LogTail {
 
     /// Appends events; skips known ones. Returns the number of the last.
     pub fn append(&self, frames: impl Iterator<Item = Frame>) -> i64 {
-        let mut live = self.lock();
+        Self::push(self.lock(), frames)
+    }
+
+    /// The same for events of which the first has the number `first`, if they follow on the known ones. None: those between are not known here.
+    pub fn append_next(&self, first: i64, frames: impl Iterator<Item = Frame>) -> Option<i64> {
+        let live = self.lock();
+        (first <= live.ring.next).then(|| Self::push(live, frames))
+    }
+
+    fn push(mut live: MutexGuard<'_, Live>, frames: impl Iterator<Item = Frame>) -> i64 {
         for frame in frames {
             live.ring.push(frame);
         }

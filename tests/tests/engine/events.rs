@@ -5,6 +5,7 @@ mod browser;
 mod callbacks;
 mod compaction;
 mod connections;
+mod hints;
 mod operations;
 mod run_streams;
 mod schema;

@@ -116,6 +116,7 @@ async fn complete(
             Ok(None) => return Err(call_not_found()),
             Ok(Some(Completion::Stale)) => return Err(stale(id, body.attempt)),
             Ok(Some(Completion::Ended(ended))) => {
+                let ended = *ended;
                 state.bus.publish(ended.wake);
                 return Ok(Json(CallState { status: ended.status }));
             }

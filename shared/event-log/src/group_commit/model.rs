@@ -135,7 +135,7 @@ struct Connection {
 impl Store for Connection {
     type Failed = &'static str;
 
-    async fn write(&mut self, batch: &Batch) -> Result<Vec<Arc<RunStream>>, &'static str> {
+    async fn write(&mut self, batch: &Batch) -> Result<Written, &'static str> {
         self.outcome = None;
         pause().await;
         if once_in(8) {
@@ -157,7 +157,8 @@ impl Store for Connection {
         self.outcome = Some(outcome);
         let transaction = spawn(self.server.clone().transact(appended, answer, decide));
         self.server.rows(|rows| rows.transactions.push(transaction));
-        answered.await.map_err(|_| "the connection broke")
+        let lost = answered.await.map_err(|_| "the connection broke")?;
+        Ok(Written { lost, rows: Vec::new() })
     }
 
     async fn settle(&mut self) -> Option<Vec<Arc<RunStream>>> {

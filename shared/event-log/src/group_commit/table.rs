@@ -13,7 +13,8 @@ use uuid::Uuid;
 
 use super::super::batch::Batch;
 use super::super::rows::NewRows;
-use super::{RunStream, Store};
+use super::{RunStream, Store, Written};
+use crate::wakeup::carried::CarriedRow;
 use rejoin_db::Db;
 use rejoin_db::PgError;
 use rejoin_db::failure_log::ErrorChain;
@@ -77,7 +78,7 @@ impl Store for Table {
     type Failed = PgError;
 
     /// Takes numbers under the fence, then inserts the events.
-    async fn write(&mut self, batch: &Batch) -> Result<Vec<Arc<RunStream>>, PgError> {
+    async fn write(&mut self, batch: &Batch) -> Result<Written, PgError> {
         self.committing = None;
         if self.client.is_none() {
             self.client = Some(self.db.pool_pg.get().await?);
@@ -175,7 +176,8 @@ impl Store for Table {
         )?;
         self.committing = None;
         advance(&seen);
-        Ok(lost)
+        let rows = CarriedRow::of(&rows);
+        Ok(Written { lost, rows })
     }
 
     async fn settle(&mut self) -> Option<Vec<Arc<RunStream>>> {

@@ -5,8 +5,8 @@
 //! probed by a notification to itself: a silent one is replaced, and all waiters poll everything.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast, mpsc};
@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout};
 use tracing::debug;
 use uuid::Uuid;
 
+use super::carried::{self, Cipher};
 use super::{Bus, Hearing, Wake};
 use rejoin_db::Db;
 use rejoin_db::failure_log::{ErrorChain, FailureLog};
@@ -25,6 +26,8 @@ const COALESCE: Duration = Duration::from_millis(1);
 /// Maximum number of ids in a notification; more are sent as "poll everything": a payload holds 8,000 bytes at most,
 /// and an id takes 39.
 const MAX_IDS: usize = 150;
+/// Maximum size of a payload, in bytes: PostgreSQL's limit.
+const MAX_PAYLOAD_BYTES: usize = 7_999;
 /// Maximum number of unsent hints; further ones are dropped (they are hints).
 const OUTBOX: usize = 4096;
 /// Maximum number of hints that a slow receiver may lag behind.
@@ -48,15 +51,74 @@ impl PostgresBus {
     pub fn start(db: Db, first: String) -> Self {
         let (outbox, inbox) = mpsc::channel(OUTBOX);
         let local = broadcast::channel(CAPACITY).0;
-        tokio::spawn(send(db.clone(), inbox));
+        let key = Key::default();
+        tokio::spawn(send(db.clone(), key.clone(), inbox));
         let listening = Arc::new(AtomicBool::new(false));
-        tokio::spawn(listen(db, local.clone(), listening.clone(), first));
+        let listener = Listener {
+            db,
+            local: local.clone(),
+            listening: listening.clone(),
+            key,
+            me: Uuid::now_v7().to_string(),
+            first: format!("{first}; listen {CHANNEL}"),
+        };
+        tokio::spawn(listener.run());
         Self {
             outbox,
             local,
             listening,
         }
     }
+}
+
+/// The key of what hints carry, once it was read.
+#[derive(Clone, Default)]
+struct Key(Arc<RwLock<Option<Cipher>>>);
+
+impl Key {
+    fn set(&self, cipher: Option<Cipher>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = cipher;
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&Cipher) -> Option<T>) -> Option<T> {
+        act(self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref()?)
+    }
+
+    /// Returns the text of a notification, with the carried events if they can be encrypted and fit.
+    fn payload(&self, mut wake: Wake) -> String {
+        if !wake.rows.is_empty() {
+            wake.sealed = self.with(|cipher| cipher.seal(&wake.rows));
+            let payload = text(&wake);
+            if wake.sealed.take().is_some() && wake.ids() <= MAX_IDS && payload.len() <= MAX_PAYLOAD_BYTES {
+                return payload;
+            }
+            wake.carry_nothing();
+        }
+        if wake.ids() > MAX_IDS {
+            wake = Wake {
+                queues: wake.queues,
+                all: true,
+                ..Wake::default()
+            };
+        }
+        text(&wake)
+    }
+
+    /// Reads a payload. One that is unreadable may come from a newer version: poll everything.
+    fn wake(&self, payload: &str) -> Wake {
+        let mut wake: Wake = serde_json::from_str(payload).unwrap_or_else(|_| Wake::everything());
+        if let Some(sealed) = wake.sealed.take() {
+            match self.with(|cipher| cipher.open(&sealed)) {
+                Some(rows) => wake.rows = rows,
+                None => wake.all = true,
+            }
+        }
+        wake
+    }
+}
+
+fn text(wake: &Wake) -> String {
+    serde_json::to_string(wake).expect("a wake-up is plain data")
 }
 
 impl Bus for PostgresBus {
@@ -79,7 +141,7 @@ impl Bus for PostgresBus {
 }
 
 /// Sends gathered hints until the bus is dropped.
-async fn send(db: Db, mut inbox: mpsc::Receiver<Wake>) {
+async fn send(db: Db, key: Key, mut inbox: mpsc::Receiver<Wake>) {
     let mut pending = Wake::default();
     loop {
         if pending.is_empty() {
@@ -89,16 +151,9 @@ async fn send(db: Db, mut inbox: mpsc::Receiver<Wake>) {
         while let Ok(more) = inbox.try_recv() {
             pending.merge(more);
         }
-        let mut wake = std::mem::take(&mut pending);
+        let wake = std::mem::take(&mut pending);
         let was_urgent = wake.is_urgent();
-        if wake.ids() > MAX_IDS {
-            wake = Wake {
-                queues: wake.queues,
-                all: true,
-                ..Wake::default()
-            };
-        }
-        let payload = serde_json::to_string(&wake).expect("a wake-up is plain data");
+        let payload = key.payload(wake);
         if let Err(error) = notify(&db, &payload).await {
             debug!(error = %ErrorChain(&*error), "sending a wake-up failed; it is lost");
             tokio::time::sleep(RECONNECT).await;
@@ -125,25 +180,6 @@ async fn notify(db: &Db, payload: &str) -> Result<(), Box<dyn std::error::Error 
     Ok(())
 }
 
-/// Listens, and reconnects whenever the connection fails.
-async fn listen(db: Db, local: broadcast::Sender<Arc<Wake>>, listening: Arc<AtomicBool>, first: String) {
-    let first = format!("{first}; listen {CHANNEL}");
-    let me = Uuid::now_v7().to_string();
-    let mut outage = FailureLog::of("listening for wake-ups");
-    loop {
-        let started = Instant::now();
-        if let Err(error) = listen_once(&db, &local, &me, &first, &listening, &mut outage).await {
-            listening.store(false, Ordering::Relaxed);
-            outage.failed(ErrorChain(&error));
-        }
-        // Notifications sent meanwhile are lost: poll everything.
-        let _ = local.send(Arc::new(Wake::everything()));
-        if started.elapsed() < RECONNECT {
-            tokio::time::sleep(RECONNECT).await;
-        }
-    }
-}
-
 #[derive(Debug, thiserror::Error)]
 enum ListenError {
     #[error("the database cannot be reached")]
@@ -154,54 +190,90 @@ enum ListenError {
     Closed,
 }
 
-async fn listen_once(
-    db: &Db,
-    local: &broadcast::Sender<Arc<Wake>>,
-    me: &str,
-    first: &str,
-    listening: &AtomicBool,
-    outage: &mut FailureLog,
-) -> Result<(), ListenError> {
-    let answered = Arc::new(Notify::new());
+/// The listening side.
+struct Listener {
+    db: Db,
+    local: broadcast::Sender<Arc<Wake>>,
+    listening: Arc<AtomicBool>,
+    key: Key,
+    /// Marks probes as this process's.
+    me: String,
+    /// The first statements of each session.
+    first: String,
+}
 
-    let on_notice = {
-        let (answered, local) = (answered.clone(), local.clone());
-        let my_probe = format!("{PROBE}{me}");
-        move |notice: tokio_postgres::Notification| {
-            if notice.payload() == my_probe {
-                answered.notify_one();
-            } else if !notice.payload().starts_with(PROBE) {
-                // An unreadable payload may come from a newer version: poll everything.
-                let wake = serde_json::from_str(notice.payload()).unwrap_or_else(|_| Wake::everything());
-                let _ = local.send(Arc::new(wake));
+impl Listener {
+    /// Listens, and reconnects whenever the connection fails.
+    async fn run(self) {
+        let mut outage = FailureLog::of("listening for wake-ups");
+        loop {
+            let started = Instant::now();
+            if let Err(error) = self.listen_once(&mut outage).await {
+                self.listening.store(false, Ordering::Relaxed);
+                outage.failed(ErrorChain(&error));
+            }
+            // Notifications sent meanwhile are lost: poll everything.
+            let _ = self.local.send(Arc::new(Wake::everything()));
+            if started.elapsed() < RECONNECT {
+                tokio::time::sleep(RECONNECT).await;
             }
         }
-    };
-    let connect = db.connector().listen_connection(on_notice);
-    let (client, mut connection) = timeout(PROBE_LIMIT * 2, connect)
-        .await
-        .map_err(|_| ListenError::Silent)??;
-    // Dropped with this future: a black-holed connection's task must not linger.
-    let _guard = AbortOnDrop(connection.abort_handle());
-    timeout(PROBE_LIMIT, client.batch_execute(first))
-        .await
-        .map_err(|_| ListenError::Silent)??;
-    listening.store(true, Ordering::Relaxed);
-    outage.over();
-    let _ = local.send(Arc::new(Wake::everything()));
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(PROBE_EVERY) => {}
-            _ = &mut connection => return Err(ListenError::Closed),
-        }
-        let probe = async {
-            client
-                .execute("select pg_notify($1, $2)", &[&CHANNEL, &format!("{PROBE}{me}")])
-                .await?;
-            answered.notified().await;
-            Ok::<_, ListenError>(())
+    }
+
+    async fn listen_once(&self, outage: &mut FailureLog) -> Result<(), ListenError> {
+        let answered = Arc::new(Notify::new());
+        let on_notice = {
+            let (answered, local, key) = (answered.clone(), self.local.clone(), self.key.clone());
+            let my_probe = format!("{PROBE}{}", self.me);
+            move |notice: tokio_postgres::Notification| {
+                if notice.payload() == my_probe {
+                    answered.notify_one();
+                } else if !notice.payload().starts_with(PROBE) {
+                    let _ = local.send(Arc::new(key.wake(notice.payload())));
+                }
+            }
         };
-        timeout(PROBE_LIMIT, probe).await.map_err(|_| ListenError::Silent)??;
+        let connect = self.db.connector().listen_connection(on_notice);
+        let (client, mut connection) = timeout(PROBE_LIMIT * 2, connect)
+            .await
+            .map_err(|_| ListenError::Silent)??;
+        // Dropped with this future: a black-holed connection's task must not linger.
+        let _guard = AbortOnDrop(connection.abort_handle());
+        timeout(PROBE_LIMIT, async {
+            self.key.set(read_key(&client).await?);
+            client.batch_execute(&self.first).await
+        })
+        .await
+        .map_err(|_| ListenError::Silent)??;
+        self.listening.store(true, Ordering::Relaxed);
+        outage.over();
+        let _ = self.local.send(Arc::new(Wake::everything()));
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(PROBE_EVERY) => {}
+                _ = &mut connection => return Err(ListenError::Closed),
+            }
+            let probe = async {
+                client
+                    .execute("select pg_notify($1, $2)", &[&CHANNEL, &format!("{PROBE}{}", self.me)])
+                    .await?;
+                answered.notified().await;
+                Ok::<_, ListenError>(())
+            };
+            timeout(PROBE_LIMIT, probe).await.map_err(|_| ListenError::Silent)??;
+        }
+    }
+}
+
+/// None: there is no key, or this role may not read it. Hints then carry nothing.
+async fn read_key(client: &tokio_postgres::Client) -> Result<Option<Cipher>, tokio_postgres::Error> {
+    match client.query_opt(carried::KEY, &[]).await {
+        Ok(row) => Ok(row.and_then(|row| Cipher::new(row.get(0)))),
+        Err(error) if error.as_db_error().is_some() => {
+            debug!(error = %ErrorChain(&error), "wake-ups carry no events: their key cannot be read");
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use rejoin_tests::support::{self, TestDatabase};
 
-async fn post(db: &TestDatabase) -> Posted {
+pub(super) async fn post(db: &TestDatabase) -> Posted {
     let command = PostMessage {
         owner: db.owner(),
         conversation_id: None,
@@ -39,7 +39,7 @@ async fn post(db: &TestDatabase) -> Posted {
     rejoin_commands::execute(&db.pool, &command).await.unwrap()
 }
 
-async fn claim(db: &TestDatabase, limit: usize) -> Vec<rejoin_queue::ClaimedJob> {
+pub(super) async fn claim(db: &TestDatabase, limit: usize) -> Vec<rejoin_queue::ClaimedJob> {
     rejoin_queue::claim(
         &db.db.pool_pg,
         "default",
@@ -52,7 +52,7 @@ async fn claim(db: &TestDatabase, limit: usize) -> Vec<rejoin_queue::ClaimedJob>
     .unwrap()
 }
 
-fn stream(posted: &Posted, attempt: i32) -> Arc<RunStream> {
+pub(super) fn stream(posted: &Posted, attempt: i32) -> Arc<RunStream> {
     Arc::new(RunStream {
         log_id: posted.conversation_id,
         root_run_id: posted.run_id,
@@ -63,7 +63,7 @@ fn stream(posted: &Posted, attempt: i32) -> Arc<RunStream> {
     })
 }
 
-fn token(posted: &Posted, text: impl ToString) -> Event {
+pub(super) fn token(posted: &Posted, text: impl ToString) -> Event {
     Event::of(
         posted.run_id,
         Kind::Token {
