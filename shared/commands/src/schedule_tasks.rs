@@ -9,6 +9,7 @@
 //! - `agent_selection` asks an agent or a model to select a task's agent
 //! - `outcomes` ends tasks, and skips or unblocks their successors
 //! - `verdicts` the answers expected from deciding agents
+//! - `wave` one pass over a DAG, whose changes follow in the graph at its end
 //!
 //! Lock order: a run's log (for a plan's step, the log of the run that waits for the DAG), the DAG's row, the log of
 //! the run that waits for the DAG.
@@ -16,6 +17,7 @@
 mod agent_selection;
 mod outcomes;
 mod verdicts;
+mod wave;
 
 use std::fmt::Write as _;
 
@@ -24,8 +26,8 @@ use sqlx::PgConnection;
 
 use super::execute_plan;
 use super::run_end::RunEnd;
-use agent_selection::{AgentCache, agents_for, agents_of, ask_model, membership, select_input, selection_ended};
-use outcomes::{SYSTEM, complete, fail, fail_stuck_tasks, retry_or_fail, skip};
+use agent_selection::{AgentCache, agents_for, agents_of, ask_model, select_input, selection_ended};
+use outcomes::{complete, fail, fail_stuck_tasks, retry_or_fail, skip};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::NewJob;
@@ -35,12 +37,14 @@ use rejoin_runs::run_dependencies;
 use rejoin_runs::runs::{self, NewRun, Run, RunState, Spawned};
 use rejoin_scheduling::plans::STEP_TIMEOUT_S;
 use rejoin_scheduling::tasks::select::{self, Choice};
-use rejoin_scheduling::tasks::{self, Dag, DagTask, TaskRole, sessions};
+use rejoin_scheduling::tasks::sessions::NewSession;
+use rejoin_scheduling::tasks::{self, Dag, DagTask, TaskRole};
 use rejoin_types::events::DoneStatus;
 use rejoin_types::ids;
 use verdicts::{Verdict, answer_schema, verdict_of};
 
-pub(super) use outcomes::{because_failed, publish_task};
+pub(super) use outcomes::because_failed;
+pub(super) use wave::Wave;
 
 /// Maximum number of agents to choose from.
 const AGENTS: i64 = 500;
@@ -53,91 +57,95 @@ const OUTPUT_MAX_CHARS: usize = 40_000;
 
 /// Starts all tasks that are ready. The caller holds the DAG's lock.
 pub(super) async fn start_ready(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
+    let mut wave = Wave::of(dag);
+    let wake = start_tasks(db, &mut wave).await?;
+    wave.publish(db).await?;
+    Ok(wake)
+}
+
+/// The same in a pass that the caller has begun.
+async fn start_tasks(db: &mut PgConnection, wave: &mut Wave<'_>) -> Result<Wake, sqlx::Error> {
     let mut wake = Wake::default();
-    let mut cache = AgentCache::of(db, dag).await?;
-    let may_start = dag.state == "active";
+    let mut cache = AgentCache::of(db, wave).await?;
+    let may_start = wave.dag.state == "active";
     loop {
-        let free = if may_start {
-            tasks::free_slots(db, dag).await?
+        let ready = if may_start {
+            tasks::ready(db, wave.dag).await?
         } else {
-            0
+            Vec::new()
         };
-        let ready = match free {
-            0 => Vec::new(),
-            free => tasks::ready(db, dag.id, free).await?,
-        };
-        if ready.is_empty() {
-            break;
-        }
+        let ends_before = wave.ends;
         for task in ready {
-            let agents = agents_for(db, dag, &task, &mut cache).await?;
-            wake.merge(match select::choose(dag, &task, &agents) {
+            let agents = agents_for(db, wave, &task, &mut cache).await?;
+            wake.merge(match select::choose(wave.dag, &task, &agents) {
                 Choice::Agent { name, because } => {
                     let input = work_input(db, &task).await?;
-                    start(db, dag, &task, &agents, &name, &because, TaskRole::Work, &input).await?
+                    start(db, wave, &task, &agents, &name, &because, TaskRole::Work, &input).await?
                 }
                 Choice::Ask { selector } => {
                     let input = select_input(&task, agents.iter().filter(|agent| agent.name != selector));
-                    start(db, dag, &task, &agents, &selector, "", TaskRole::Select, &input).await?
+                    start(db, wave, &task, &agents, &selector, "", TaskRole::Select, &input).await?
                 }
                 Choice::Tie {
                     among,
                     else_agent,
                     because,
-                } => match cache.selector_model(db, dag).await? {
+                } => match cache.selector_model(db, wave).await? {
                     Some(model) => {
                         let among: Vec<&AgentDefinition> =
                             agents.iter().filter(|agent| among.contains(&agent.name)).collect();
-                        ask_model(db, dag, &task, &model, &among).await?
+                        ask_model(db, wave, &task, &model, &among).await?
                     }
                     None => {
                         let input = work_input(db, &task).await?;
-                        start(db, dag, &task, &agents, &else_agent, &because, TaskRole::Work, &input).await?
+                        start(db, wave, &task, &agents, &else_agent, &because, TaskRole::Work, &input).await?
                     }
                 },
-                Choice::None(why) => fail(db, dag, &task, &why, None).await?,
+                Choice::None(why) => fail(db, wave, &task, &why, None).await?,
             });
         }
+        // One that ended at once may have unblocked others.
+        if wave.ends == ends_before {
+            break;
+        }
     }
-    if may_start {
-        fail_stuck_tasks(db, dag).await?;
-    }
-    wake.merge(end_if_over(db, dag).await?);
+    wake.merge(end_if_over(db, wave, may_start).await?);
     Ok(wake)
 }
 
 /// Settles a task whose run has ended.
 pub(super) async fn run_ended(db: &mut PgConnection, run: &Run, end: &RunEnd<'_>) -> Result<Wake, sqlx::Error> {
-    let Some(task) = (match run.task_id {
-        Some(id) => tasks::get(&mut *db, id).await?,
-        None => None,
-    }) else {
+    let Some((dag, task)) = locked(db, run).await? else {
         return Ok(Wake::default());
     };
-    let Some(dag) = tasks::lock(db, task.dag_id).await? else {
+    if task.run_id != Some(run.id) {
         return Ok(Wake::default());
-    };
-    // Read again under the lock.
-    let Some(task) = tasks::get(&mut *db, task.id)
-        .await?
-        .filter(|task| task.run_id == Some(run.id))
-    else {
-        return Ok(Wake::default());
-    };
+    }
+    let mut wave = Wave::of(&dag);
     let mut wake = match task.role.as_deref().and_then(|role| role.parse().ok()) {
-        Some(TaskRole::Select) => selection_ended(db, &dag, &task, run, end).await?,
+        Some(TaskRole::Select) => selection_ended(db, &mut wave, &task, run, end).await?,
         Some(TaskRole::Work) => {
-            sessions::end(db, run, RunState::from(end.status), SYSTEM).await?;
-            work_ended(db, &dag, &task, end).await?
+            wave.end_session(run.id, RunState::from(end.status));
+            work_ended(db, &mut wave, &task, end).await?
         }
         Some(role @ (TaskRole::Judge | TaskRole::Triage)) => {
             let verdict = verdict_of(role, &task, end);
-            conclude(db, &dag, &task, verdict, run).await?
+            conclude(db, &mut wave, &task, verdict, run).await?
         }
         None => Wake::default(),
     };
-    wake.merge(start_ready(db, &dag).await?);
+    wake.merge(start_tasks(db, &mut wave).await?);
+    wave.publish(db).await?;
     Ok(wake)
+}
+
+/// Locks the DAG of the run's task, and reads the task under the lock.
+async fn locked(db: &mut PgConnection, run: &Run) -> Result<Option<(Dag, DagTask)>, sqlx::Error> {
+    let Some(id) = run.task_id else { return Ok(None) };
+    let Some(dag) = tasks::lock_of(db, id).await? else {
+        return Ok(None);
+    };
+    Ok(tasks::get(&mut *db, id).await?.map(|task| (dag, task)))
 }
 
 /// Applies a user's decision about a task that an agent could not decide.
@@ -146,15 +154,10 @@ pub(super) async fn person_decided(
     run: &Run,
     decision: Option<&str>,
 ) -> Result<Wake, sqlx::Error> {
-    let Some(task) = (match run.task_id {
-        Some(id) => tasks::get(&mut *db, id).await?,
-        None => None,
-    }) else {
+    let Some((dag, task)) = locked(db, run).await? else {
         return Ok(Wake::default());
     };
-    let Some(dag) = tasks::lock(db, task.dag_id).await? else {
-        return Ok(Wake::default());
-    };
+    let mut wave = Wave::of(&dag);
     let verdict = match decision {
         Some("accept") => Verdict::Accept,
         Some("retry") => Verdict::Retry("a person requested another try".to_owned()),
@@ -162,17 +165,24 @@ pub(super) async fn person_decided(
         Some(_) => Verdict::Fail("a person failed it".to_owned()),
         None => Verdict::Fail("the question was not answered in time".to_owned()),
     };
-    let mut wake = conclude(db, &dag, &task, verdict, run).await?;
-    wake.merge(start_ready(db, &dag).await?);
+    let mut wake = conclude(db, &mut wave, &task, verdict, run).await?;
+    wake.merge(start_tasks(db, &mut wave).await?);
+    wave.publish(db).await?;
     Ok(wake)
 }
 
-async fn work_ended(db: &mut PgConnection, dag: &Dag, task: &DagTask, end: &RunEnd<'_>) -> Result<Wake, sqlx::Error> {
+async fn work_ended(
+    db: &mut PgConnection,
+    wave: &mut Wave<'_>,
+    task: &DagTask,
+    end: &RunEnd<'_>,
+) -> Result<Wake, sqlx::Error> {
     if end.status == DoneStatus::Completed {
+        let dag = wave.dag;
         let Some(judge) = &dag.judge_agent else {
-            return complete(db, dag, task, end.text).await;
+            return complete(db, wave, task, end.text).await;
         };
-        let agents = agents_of(db, dag).await?;
+        let agents = agents_of(db, wave).await?;
         tasks::record_outcome(db, task.id, Some(end.text), None).await?;
         let input = format!(
             "Judge whether this output fulfils its task.\n\n# Task: {}\n{}\n\n# Output\n{}",
@@ -180,20 +190,21 @@ async fn work_ended(db: &mut PgConnection, dag: &Dag, task: &DagTask, end: &RunE
             task.description,
             shortened(end.text, OUTPUT_MAX_CHARS)
         );
-        return start(db, dag, task, &agents, judge, "", TaskRole::Judge, &input).await;
+        return start(db, wave, task, &agents, judge, "", TaskRole::Judge, &input).await;
     }
     let mut failure = match (end.status, end.error) {
-        (DoneStatus::Cancelled, _) => return fail(db, dag, task, "its run was cancelled", None).await,
+        (DoneStatus::Cancelled, _) => return fail(db, wave, task, "its run was cancelled", None).await,
         (_, Some(error)) => error.message.clone(),
         (_, None) => "its run ended without a result".to_owned(),
     };
     if !end.text.is_empty() {
         let _ = write!(failure, "\nPartial output: {}", shortened(end.text, 2_000));
     }
+    let dag = wave.dag;
     match &dag.triage_agent {
-        None => retry_or_fail(db, dag, task, &failure).await,
+        None => retry_or_fail(db, wave, task, &failure).await,
         Some(triage) => {
-            let agents = agents_of(db, dag).await?;
+            let agents = agents_of(db, wave).await?;
             tasks::record_outcome(db, task.id, None, Some(&failure)).await?;
             let input = format!(
                 "A task failed. Decide how to proceed.\n\n# Task: {}\n{}\n\n# Failure\n{failure}\n\nAttempts so far: \
@@ -203,23 +214,23 @@ async fn work_ended(db: &mut PgConnection, dag: &Dag, task: &DagTask, end: &RunE
                 task.retry_count + 1,
                 task.max_retries + 1
             );
-            start(db, dag, task, &agents, triage, "", TaskRole::Triage, &input).await
+            start(db, wave, task, &agents, triage, "", TaskRole::Triage, &input).await
         }
     }
 }
 
 async fn conclude(
     db: &mut PgConnection,
-    dag: &Dag,
+    wave: &mut Wave<'_>,
     task: &DagTask,
     verdict: Verdict,
     run: &Run,
 ) -> Result<Wake, sqlx::Error> {
     match verdict {
-        Verdict::Accept => complete(db, dag, task, task.summary.as_deref().unwrap_or_default()).await,
-        Verdict::Retry(feedback) => retry_or_fail(db, dag, task, &feedback).await,
-        Verdict::Skip => skip(db, dag, task, "it was skipped after a failure").await,
-        Verdict::Fail(why) => fail(db, dag, task, &why, task.summary.as_deref()).await,
+        Verdict::Accept => complete(db, wave, task, task.summary.as_deref().unwrap_or_default()).await,
+        Verdict::Retry(feedback) => retry_or_fail(db, wave, task, &feedback).await,
+        Verdict::Skip => skip(db, wave, task, "it was skipped after a failure").await,
+        Verdict::Fail(why) => fail(db, wave, task, &why, task.summary.as_deref()).await,
         Verdict::Escalate(why) => {
             let option = |value: &str, label: &str| AnswerOption {
                 label: label.to_owned(),
@@ -240,19 +251,24 @@ async fn conclude(
                 placeholder: None,
                 max_length: None,
             };
-            questions::insert(db, dag.workspace_id, run.id, None, &question).await?;
+            questions::insert(db, wave.dag.workspace_id, run.id, None, &question).await?;
             Ok(Wake::default())
         }
     }
 }
 
-/// Ends a DAG with its last task, and resumes the run that waited for it.
-async fn end_if_over(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
-    let (is_open, has_failed) = tasks::progress(db, dag.id).await?;
-    if is_open || dag.finished_at.is_some() {
+/// Ends a DAG with its last task, and resumes the run that waited for it. Fails tasks that can never start, if tasks may start.
+async fn end_if_over(db: &mut PgConnection, wave: &mut Wave<'_>, may_start: bool) -> Result<Wake, sqlx::Error> {
+    let mut progress = tasks::progress(db, wave.dag.id).await?;
+    if may_start && progress.is_open && !progress.moves {
+        fail_stuck_tasks(db, wave).await?;
+        progress = tasks::progress(db, wave.dag.id).await?;
+    }
+    let dag = wave.dag;
+    if progress.is_open || dag.finished_at.is_some() {
         return Ok(Wake::default());
     }
-    let state = match (dag.state.as_str(), has_failed) {
+    let state = match (dag.state.as_str(), progress.has_failed) {
         ("cancelled", _) => "cancelled",
         (_, true) => "failed",
         (_, false) => "completed",
@@ -277,7 +293,7 @@ pub(super) async fn wake_waiting(db: &mut PgConnection, dag: &Dag) -> Result<Wak
 #[expect(clippy::too_many_arguments, reason = "the dispatcher's own state, passed once")]
 async fn start(
     db: &mut PgConnection,
-    dag: &Dag,
+    wave: &mut Wave<'_>,
     task: &DagTask,
     agents: &[AgentDefinition],
     agent: &str,
@@ -285,13 +301,15 @@ async fn start(
     role: TaskRole,
     input: &str,
 ) -> Result<Wake, sqlx::Error> {
-    if let Some(revoked) = membership(db, dag).await?.revoked() {
-        return fail(db, dag, task, &revoked.to_string(), task.summary.as_deref()).await;
+    let revoked = wave.membership(db).await?.revoked().map(|revoked| revoked.to_string());
+    if let Some(revoked) = revoked {
+        return fail(db, wave, task, &revoked, task.summary.as_deref()).await;
     }
+    wave.publish_before(db, task.id).await?;
     let Some(definition) = agents.iter().find(|known| known.name == agent) else {
         return fail(
             db,
-            dag,
+            wave,
             task,
             &format!("there is no agent {agent}"),
             task.summary.as_deref(),
@@ -300,7 +318,7 @@ async fn start(
     };
     let id = ids::new();
     // A plan's step belongs to the planning run and its log; every other task has its own log.
-    let placement = execute_plan::placement_of(db, dag, task).await?;
+    let placement = execute_plan::placement_of(db, wave.dag, task).await?;
     if placement.is_none() {
         log::create(db, id).await?;
     }
@@ -312,12 +330,12 @@ async fn start(
             parent_run_id: planner.id,
             root_run_id: planner.root_run_id,
             depth: planner.depth + 1,
-            call_id: dag.waiting_call_id.unwrap_or_default(),
+            call_id: wave.dag.waiting_call_id.unwrap_or_default(),
             position: task.r#ref.parse().unwrap_or_default(),
         }),
-        workspace_id: dag.workspace_id,
+        workspace_id: wave.dag.workspace_id,
         conversation_id: planner.and_then(|planner| planner.conversation_id),
-        user_id: dag.user_id,
+        user_id: wave.dag.user_id,
         agent_definition_id: Some(definition.id),
         agent_name: Some(&definition.name),
         log_id: planner.map_or(id, |planner| planner.log_id),
@@ -333,7 +351,7 @@ async fn start(
         execute_plan::set_part(db, id, &placement.part).await?;
     }
     let job = NewJob {
-        workspace_id: dag.workspace_id,
+        workspace_id: wave.dag.workspace_id,
         run_id: Some(id),
         priority: task.priority,
         max_attempts: rejoin_queue::RUN_MAX_ATTEMPTS,
@@ -342,8 +360,13 @@ async fn start(
     rejoin_queue::enqueue(db, &job).await?;
     tasks::assign(db, task.id, id, role, agent, because).await?;
     if role == TaskRole::Work {
-        publish_task(db, dag, task.id).await?;
-        sessions::begin(db, task, id, agent, SYSTEM).await?;
+        wave.changed(db, task.id).await?;
+        wave.begin_session(NewSession {
+            task_id: task.id,
+            title: task.title.clone(),
+            run_id: id,
+            agent: agent.to_owned(),
+        });
     }
     Ok(Wake::queue(rejoin_queue::DEFAULT_QUEUE))
 }

@@ -1,6 +1,7 @@
 //! Objects of the graph: types and SQL of `kb.graph_objects`.
 //!
 //! - `find`  live objects: lists, queries, and resolution of references
+//! - `batch` changes of several objects in a few statements
 //!
 //! Called by the API's graph routes, the write and read tools, and `relationships`. Invariant: an object has exactly
 //! one head; only the head is shown, except in `history`.
@@ -11,8 +12,10 @@ use serde_json::{Map, Value, json};
 use sqlx::{Connection as _, PgConnection, PgExecutor};
 use uuid::Uuid;
 
+mod batch;
 mod find;
 
+pub use batch::update_many;
 pub use find::{Filter, Resolved, SortBy, SortOrder, list, query, resolve};
 
 use super::rules::Rules;
@@ -210,8 +213,21 @@ pub async fn update(
         .await
         .map_err(Error::database("begin the update of an object"))?;
     let head = lock_head(&mut tx, workspace_id, id).await?;
+    let rules = Rules::of(&mut tx, workspace_id).await?;
+    let Some(next) = patched(&head, change, &rules)? else {
+        return Ok(head);
+    };
+    let written = write_version(&mut tx, workspace_id, &next, actor).await?;
+    tx.commit()
+        .await
+        .map_err(Error::database("commit the update of an object"))?;
+    Ok(written)
+}
+
+/// Returns the next version of a live object, with the patch applied. None: the patch changes nothing.
+fn patched(head: &Object, change: &ObjectChange, rules: &Rules) -> Result<Option<Object>, Error> {
     if head.deleted_at.is_some() {
-        return Err(Error::not_found("object", id));
+        return Err(Error::not_found("object", head.id));
     }
     if let Some(expected) = change.expected_version
         && expected != head.version
@@ -224,7 +240,6 @@ pub async fn update(
     let mut next = head.clone();
     next.properties = Value::Object(merged(&head.properties, &change.properties));
     checked_properties(next.properties.as_object().unwrap_or(&Map::new())).map_err(Error::Invalid)?;
-    let rules = Rules::of(&mut tx, workspace_id).await?;
     if let Some(pack) = rules
         .object(&next.object_type, &next.properties)
         .map_err(Error::Invalid)?
@@ -245,14 +260,7 @@ pub async fn update(
     next.change_summary = change.change_summary.clone();
     let changes_nothing =
         next.properties == head.properties && next.status == head.status && next.labels == head.labels;
-    if changes_nothing {
-        return Ok(head);
-    }
-    let written = write_version(&mut tx, workspace_id, &next, actor).await?;
-    tx.commit()
-        .await
-        .map_err(Error::database("commit the update of an object"))?;
-    Ok(written)
+    Ok((!changes_nothing).then_some(next))
 }
 
 /// Soft delete: writes a deleted version. Its relationships are kept, and visible again when it is restored.

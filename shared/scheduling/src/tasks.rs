@@ -15,7 +15,9 @@ pub mod sessions;
 pub mod spec;
 mod states;
 
-pub use states::{end, pending_descendants, progress, record_outcome, reopen, retry, set_state, unblock_dependents};
+pub use states::{
+    Progress, end, pending_descendants, progress, record_outcome, reopen, retry, set_state, unblock_dependents,
+};
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -126,6 +128,17 @@ pub async fn lock(db: &mut PgConnection, dag_id: Uuid) -> Result<Option<Dag>, sq
         .await
 }
 
+/// The same for the DAG of a task.
+pub async fn lock_of(db: &mut PgConnection, task: Uuid) -> Result<Option<Dag>, sqlx::Error> {
+    dag_query!(
+        "select",
+        "from kb.task_dags where id = (select dag_id from kb.tasks where id = $1) for update",
+        task
+    )
+    .fetch_optional(db)
+    .await
+}
+
 pub async fn get_dag(db: impl PgExecutor<'_>, workspace_id: Uuid, id: Uuid) -> Result<Option<Dag>, sqlx::Error> {
     dag_query!(
         "select",
@@ -183,6 +196,13 @@ pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<DagTask>, s
         .await
 }
 
+/// Returns these tasks, without a lock.
+pub async fn get_many(db: impl PgExecutor<'_>, ids: &[Uuid]) -> Result<Vec<DagTask>, sqlx::Error> {
+    task_query!("select", "from kb.tasks where id = any($1) order by id", ids)
+        .fetch_all(db)
+        .await
+}
+
 /// Returns all tasks of a DAG, in order of creation.
 pub async fn of_dag(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<DagTask>, sqlx::Error> {
     task_query!("select", "from kb.tasks where dag_id = $1 order by id", dag_id)
@@ -209,26 +229,16 @@ pub async fn edges(
     Ok(rows.into_iter().map(|row| (row.source_id, row.target_id)).collect())
 }
 
-/// Returns how many more tasks may start: of the DAG, and of its workspace.
-pub async fn free_slots(db: &mut PgConnection, dag: &Dag) -> Result<i64, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"select greatest(least($3 - count(*) filter (where dag_id = $2), kb.parallel_tasks($1) - count(*)), 0) as "free!"
-           from kb.tasks where project_id = $1 and state = 'in_progress'"#,
+/// Returns the tasks that are ready, most urgent first: as many as may start, of the DAG and of its workspace.
+pub async fn ready(db: &mut PgConnection, dag: &Dag) -> Result<Vec<DagTask>, sqlx::Error> {
+    task_query!(
+        "select",
+        "from kb.tasks where dag_id = $2 and state = 'pending' and waits_for = 0 order by priority, id
+         limit (select greatest(least($3 - count(*) filter (where t.dag_id = $2), kb.parallel_tasks($1) - count(*)), 0)
+                from kb.tasks t where t.project_id = $1 and t.state = 'in_progress')",
         dag.workspace_id,
         dag.id,
         i64::from(dag.max_concurrency)
-    )
-    .fetch_one(db)
-    .await
-}
-
-/// Returns ready tasks, most urgent first.
-pub async fn ready(db: &mut PgConnection, dag_id: Uuid, limit: i64) -> Result<Vec<DagTask>, sqlx::Error> {
-    task_query!(
-        "select",
-        "from kb.tasks where dag_id = $1 and state = 'pending' and waits_for = 0 order by priority, id limit $2",
-        dag_id,
-        limit
     )
     .fetch_all(db)
     .await

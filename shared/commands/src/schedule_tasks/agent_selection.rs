@@ -8,17 +8,17 @@ use std::sync::Arc;
 use serde_json::json;
 use sqlx::PgConnection;
 
+use super::wave::Wave;
 use super::{AGENTS, fail, shortened, start, work_input};
 use crate::run_end::RunEnd;
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_identity::initiators::{self, Membership};
 use rejoin_queue::NewJob;
 use rejoin_runs::agent_assignment;
 use rejoin_runs::agents::{self, AgentDefinition};
 use rejoin_runs::runs::{self, NewRun, Run};
 use rejoin_scheduling::tasks::select::{self, Choice};
-use rejoin_scheduling::tasks::{self, Dag, DagTask, TaskRole};
+use rejoin_scheduling::tasks::{self, DagTask, TaskRole};
 use rejoin_types::events::DoneStatus;
 use rejoin_types::ids;
 
@@ -40,17 +40,17 @@ impl AgentCache {
     pub(super) async fn selector_model(
         &mut self,
         db: &mut PgConnection,
-        dag: &Dag,
+        wave: &mut Wave<'_>,
     ) -> Result<Option<String>, sqlx::Error> {
         if self.selector_model.is_none() {
-            self.selector_model = Some(agent_assignment::selector_model(db, dag.workspace_id).await?);
+            self.selector_model = Some(agent_assignment::selector_model(db, wave.dag.workspace_id).await?);
         }
         Ok(self.selector_model.clone().flatten())
     }
 
-    pub(super) async fn of(db: &mut PgConnection, dag: &Dag) -> Result<Self, sqlx::Error> {
+    pub(super) async fn of(db: &mut PgConnection, wave: &mut Wave<'_>) -> Result<Self, sqlx::Error> {
         // Agents see each other, whatever their visibility.
-        let with_internal = dag.waiting_call_id.is_some() || membership(db, dag).await?.reaches_internal_agents();
+        let with_internal = wave.dag.waiting_call_id.is_some() || wave.membership(db).await?.reaches_internal_agents();
         Ok(Self {
             with_internal,
             all: None,
@@ -63,25 +63,28 @@ impl AgentCache {
         self.with_internal || agent.is_open()
     }
 
-    async fn read_all(&self, db: &mut PgConnection, dag: &Dag) -> Result<Arc<[AgentDefinition]>, sqlx::Error> {
-        let all = agents::list(db, dag.workspace_id, None, AGENTS).await?;
+    async fn read_all(
+        &self,
+        db: &mut PgConnection,
+        wave: &mut Wave<'_>,
+    ) -> Result<Arc<[AgentDefinition]>, sqlx::Error> {
+        let all = agents::list(db, wave.dag.workspace_id, None, AGENTS).await?;
         Ok(all.into_iter().filter(|agent| self.holds(agent)).collect())
     }
 }
 
-pub(super) async fn membership(db: &mut PgConnection, dag: &Dag) -> Result<Membership, sqlx::Error> {
-    initiators::membership(db, dag.workspace_id, dag.user_id).await
-}
-
 /// The workspace's agents that a DAG can use.
-pub(super) async fn agents_of(db: &mut PgConnection, dag: &Dag) -> Result<Arc<[AgentDefinition]>, sqlx::Error> {
-    AgentCache::of(db, dag).await?.read_all(db, dag).await
+pub(super) async fn agents_of(
+    db: &mut PgConnection,
+    wave: &mut Wave<'_>,
+) -> Result<Arc<[AgentDefinition]>, sqlx::Error> {
+    AgentCache::of(db, wave).await?.read_all(db, wave).await
 }
 
 /// The candidate agents of a task.
 pub(super) async fn agents_for(
     db: &mut PgConnection,
-    dag: &Dag,
+    wave: &mut Wave<'_>,
     task: &DagTask,
     cache: &mut AgentCache,
 ) -> Result<Arc<[AgentDefinition]>, sqlx::Error> {
@@ -89,7 +92,7 @@ pub(super) async fn agents_for(
         if let Some(found) = cache.named.get(name) {
             return Ok(found.clone());
         }
-        let found = agents::find_by_name(&mut *db, dag.workspace_id, name).await?;
+        let found = agents::find_by_name(&mut *db, wave.dag.workspace_id, name).await?;
         let found: Arc<[AgentDefinition]> = found.into_iter().filter(|agent| cache.holds(agent)).collect();
         cache.named.insert(name.clone(), found.clone());
         return Ok(found);
@@ -97,7 +100,7 @@ pub(super) async fn agents_for(
     if let Some(all) = &cache.all {
         return Ok(all.clone());
     }
-    let all = cache.read_all(db, dag).await?;
+    let all = cache.read_all(db, wave).await?;
     cache.all = Some(all.clone());
     Ok(all)
 }
@@ -105,29 +108,29 @@ pub(super) async fn agents_for(
 /// Applies the result of an agent or model that selected an agent.
 pub(super) async fn selection_ended(
     db: &mut PgConnection,
-    dag: &Dag,
+    wave: &mut Wave<'_>,
     task: &DagTask,
     run: &Run,
     end: &RunEnd<'_>,
 ) -> Result<Wake, sqlx::Error> {
-    let agents = agents_of(db, dag).await?;
+    let agents = agents_of(db, wave).await?;
     let name = match end.status {
         DoneStatus::Completed => select::answered(end.text, &agents),
         DoneStatus::Failed | DoneStatus::Cancelled | DoneStatus::Paused => None,
     };
-    let Some(selector) = dag.selector_agent.as_deref() else {
+    let Some(selector) = wave.dag.selector_agent.as_deref() else {
         let model = run.model.as_deref().unwrap_or("a model");
-        return model_selection_ended(db, dag, task, &agents, (model, name), end).await;
+        return model_selection_ended(db, wave, task, &agents, (model, name), end).await;
     };
     match name.filter(|name| name != selector) {
         Some(name) => {
             let input = work_input(db, task).await?;
             let because = format!("selected by {selector}");
-            start(db, dag, task, &agents, &name, &because, TaskRole::Work, &input).await
+            start(db, wave, task, &agents, &name, &because, TaskRole::Work, &input).await
         }
         None => {
             let why = format!("the selector {selector} named no agent: {}", shortened(end.text, 500));
-            fail(db, dag, task, &why, None).await
+            fail(db, wave, task, &why, None).await
         }
     }
 }
@@ -135,16 +138,16 @@ pub(super) async fn selection_ended(
 /// Applies a model's selection. An unusable answer is ignored; the task proceeds.
 async fn model_selection_ended(
     db: &mut PgConnection,
-    dag: &Dag,
+    wave: &mut Wave<'_>,
     task: &DagTask,
     agents: &[AgentDefinition],
     (model, name): (&str, Option<String>),
     end: &RunEnd<'_>,
 ) -> Result<Wake, sqlx::Error> {
     if end.status == DoneStatus::Cancelled {
-        return fail(db, dag, task, "its run was cancelled", None).await;
+        return fail(db, wave, task, "its run was cancelled", None).await;
     }
-    let (name, because) = match (name, select::choose(dag, task, agents)) {
+    let (name, because) = match (name, select::choose(wave.dag, task, agents)) {
         (Some(name), Choice::Tie { among, .. }) if among.contains(&name) => {
             (name, format!("several match equally; selected by {model}"))
         }
@@ -156,17 +159,17 @@ async fn model_selection_ended(
         ) => (else_agent, format!("{because}; {model} selected none of them")),
         // Agents were added or deleted meanwhile.
         (_, Choice::Agent { name, because }) => (name, because),
-        (_, Choice::Ask { .. }) => return fail(db, dag, task, "no agent was selected", None).await,
-        (_, Choice::None(why)) => return fail(db, dag, task, &why, None).await,
+        (_, Choice::Ask { .. }) => return fail(db, wave, task, "no agent was selected", None).await,
+        (_, Choice::None(why)) => return fail(db, wave, task, &why, None).await,
     };
     let input = work_input(db, task).await?;
-    start(db, dag, task, agents, &name, &because, TaskRole::Work, &input).await
+    start(db, wave, task, agents, &name, &because, TaskRole::Work, &input).await
 }
 
 /// Asks a model to select a task's agent: a run without an agent and without tools.
 pub(super) async fn ask_model(
     db: &mut PgConnection,
-    dag: &Dag,
+    wave: &mut Wave<'_>,
     task: &DagTask,
     model: &str,
     among: &[&AgentDefinition],
@@ -178,9 +181,9 @@ pub(super) async fn ask_model(
     let run = NewRun {
         id,
         spawned: None,
-        workspace_id: dag.workspace_id,
+        workspace_id: wave.dag.workspace_id,
         conversation_id: None,
-        user_id: dag.user_id,
+        user_id: wave.dag.user_id,
         agent_definition_id: None,
         agent_name: None,
         log_id: id,
@@ -194,7 +197,7 @@ pub(super) async fn ask_model(
     runs::insert(db, run).await?;
     runs::set_model(&mut *db, id, model).await?;
     let job = NewJob {
-        workspace_id: dag.workspace_id,
+        workspace_id: wave.dag.workspace_id,
         run_id: Some(id),
         priority: task.priority,
         max_attempts: rejoin_queue::RUN_MAX_ATTEMPTS,

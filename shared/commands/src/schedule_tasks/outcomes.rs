@@ -2,74 +2,75 @@
 //! under the lock of the DAG.
 
 use sqlx::PgConnection;
-use uuid::Uuid;
 
+use super::wave::Wave;
 use crate::execute_plan;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_graph::{Actor, ActorKind};
 use rejoin_scheduling::tasks::spec::OnFailure;
-use rejoin_scheduling::tasks::{self, Dag, DagTask, mirror};
-
-/// The actor that writes the objects of tasks and sessions.
-pub(super) const SYSTEM: Actor = Actor {
-    kind: ActorKind::System,
-    id: None,
-};
+use rejoin_scheduling::tasks::{self, DagTask};
 
 pub(super) async fn complete(
     db: &mut PgConnection,
-    dag: &Dag,
+    wave: &mut Wave<'_>,
     task: &DagTask,
     summary: &str,
 ) -> Result<Wake, sqlx::Error> {
+    wave.ends += 1;
     tasks::end(db, task.id, "completed", Some(summary), None).await?;
-    publish_task(db, dag, task.id).await?;
-    tasks::unblock_dependents(db, dag.workspace_id, task.id).await?;
+    wave.changed(db, task.id).await?;
+    tasks::unblock_dependents(db, wave.dag.workspace_id, task.id).await?;
     Ok(Wake::default())
 }
 
 /// Skips a task; its successors continue without it.
-pub(super) async fn skip(db: &mut PgConnection, dag: &Dag, task: &DagTask, why: &str) -> Result<Wake, sqlx::Error> {
+pub(super) async fn skip(
+    db: &mut PgConnection,
+    wave: &mut Wave<'_>,
+    task: &DagTask,
+    why: &str,
+) -> Result<Wake, sqlx::Error> {
+    wave.ends += 1;
     tasks::end(db, task.id, "skipped", None, Some(why)).await?;
-    publish_task(db, dag, task.id).await?;
-    tasks::unblock_dependents(db, dag.workspace_id, task.id).await?;
+    wave.changed(db, task.id).await?;
+    tasks::unblock_dependents(db, wave.dag.workspace_id, task.id).await?;
     Ok(Wake::default())
 }
 
 pub(super) async fn retry_or_fail(
     db: &mut PgConnection,
-    dag: &Dag,
+    wave: &mut Wave<'_>,
     task: &DagTask,
     failure: &str,
 ) -> Result<Wake, sqlx::Error> {
-    if task.retry_count >= task.max_retries || dag.state == "cancelled" {
-        return fail(db, dag, task, failure, task.summary.as_deref()).await;
+    if task.retry_count >= task.max_retries || wave.dag.state == "cancelled" {
+        return fail(db, wave, task, failure, task.summary.as_deref()).await;
     }
     tasks::retry(db, task.id, Some(failure), true).await?;
-    publish_task(db, dag, task.id).await?;
+    wave.changed(db, task.id).await?;
     Ok(Wake::default())
 }
 
 /// Fails a task for good: its successors are skipped, or all tasks that have not begun.
 pub(super) async fn fail(
     db: &mut PgConnection,
-    dag: &Dag,
+    wave: &mut Wave<'_>,
     task: &DagTask,
     why: &str,
     summary: Option<&str>,
 ) -> Result<Wake, sqlx::Error> {
+    wave.ends += 1;
     tasks::end(db, task.id, "failed", summary, Some(why)).await?;
-    publish_task(db, dag, task.id).await?;
-    let stops = dag.on_failure == OnFailure::Stop.as_str() || execute_plan::stops_plan(db, dag, task).await?;
+    wave.changed(db, task.id).await?;
+    let stops = wave.dag.on_failure == OnFailure::Stop.as_str() || execute_plan::stops_plan(db, wave.dag, task).await?;
     let skipped = if stops {
-        tasks::pending(db, dag.id).await?
+        tasks::pending(db, wave.dag.id).await?
     } else {
-        tasks::pending_descendants(db, dag.workspace_id, task.id).await?
+        tasks::pending_descendants(db, wave.dag.workspace_id, task.id).await?
     };
     let because = because_failed(&task.r#ref);
     for id in skipped {
         tasks::end(db, id, "skipped", None, Some(&because)).await?;
-        publish_task(db, dag, id).await?;
+        wave.changed(db, id).await?;
     }
     Ok(Wake::default())
 }
@@ -81,23 +82,13 @@ pub(crate) fn because_failed(name: &str) -> String {
 
 /// Ends tasks that can never start: nothing is running and nothing is ready. A DAG has no cycle when it is created; but
 /// its `blocks` relationships are in the graph, where they can be deleted. Without this such a DAG would never end.
-pub(super) async fn fail_stuck_tasks(db: &mut PgConnection, dag: &Dag) -> Result<(), sqlx::Error> {
-    for id in tasks::stuck(db, dag).await? {
+pub(super) async fn fail_stuck_tasks(db: &mut PgConnection, wave: &mut Wave<'_>) -> Result<(), sqlx::Error> {
+    for id in tasks::stuck(db, wave.dag).await? {
         let why = "it waits for a task that cannot unblock it: the relationships `blocks` of this DAG were changed, \
             or contain a cycle. Create a new DAG for the remaining tasks.";
         tasks::end(db, id, "failed", None, Some(why)).await?;
-        publish_task(db, dag, id).await?;
-        tracing::warn!(dag = %dag.id, task = %id, "a task can never start; it was failed");
+        wave.changed(db, id).await?;
+        tracing::warn!(dag = %wave.dag.id, task = %id, "a task can never start; it was failed");
     }
     Ok(())
-}
-
-pub(crate) async fn publish_task(db: &mut PgConnection, dag: &Dag, task: Uuid) -> Result<(), sqlx::Error> {
-    match tasks::get(&mut *db, task).await? {
-        Some(task) => {
-            mirror::follow(db, &task, SYSTEM).await?;
-            execute_plan::publish_step(db, dag, &task).await
-        }
-        None => Ok(()),
-    }
 }

@@ -147,9 +147,40 @@ pub async fn bulk_is_over(db: &mut PgConnection, workspace_id: Uuid) -> Result<(
     Ok(())
 }
 
-/// Updates the task's object from its row: a new version. A deleted object, or one that would violate the workspace's own
-/// rules for its type, stays unchanged: the row is authoritative.
-pub async fn follow(db: &mut PgConnection, task: &DagTask, actor: Actor) -> Result<(), sqlx::Error> {
+/// Updates the objects of tasks from their rows, and other objects by `more`: a new version each. A deleted object, or one that would violate
+/// the workspace's own rules for its type, stays unchanged: the row is authoritative. Returns the ids of those of `more` that were written.
+pub async fn follow(
+    db: &mut PgConnection,
+    workspace_id: Uuid,
+    tasks: &[DagTask],
+    more: Vec<(Uuid, ObjectChange)>,
+    actor: Actor,
+) -> Result<Vec<Uuid>, sqlx::Error> {
+    let mut changes: Vec<(Uuid, ObjectChange)> = tasks.iter().map(|task| (task.id, change(task))).collect();
+    changes.extend(more);
+    let results = match objects::update_many(db, workspace_id, &changes, actor).await {
+        Ok(results) => results,
+        Err(Error::Database { source, .. }) => return Err(source),
+        Err(error) => {
+            tracing::warn!(%error, "mirroring tasks in the graph failed");
+            return Ok(Vec::new());
+        }
+    };
+    let mut written = Vec::new();
+    for ((id, _), result) in changes.iter().zip(results) {
+        match result {
+            Ok(()) => written.push(*id),
+            Err(error) => tracing::warn!(object = %id, %error, "mirroring a task or its session in the graph failed"),
+        }
+    }
+    Ok(written
+        .into_iter()
+        .filter(|id| tasks.iter().all(|task| task.id != *id))
+        .collect())
+}
+
+/// What of its row is shown in a task's object.
+fn change(task: &DagTask) -> ObjectChange {
     let seconds = task
         .started_at
         .zip(task.finished_at)
@@ -167,18 +198,10 @@ pub async fn follow(db: &mut PgConnection, task: &DagTask, actor: Actor) -> Resu
     if let Some(summary) = &task.summary {
         set("summary", json!(summary));
     }
-    let change = ObjectChange {
+    ObjectChange {
         properties,
         status: Some(task.state.clone()),
         change_summary: task.assigned_because.clone(),
         ..ObjectChange::default()
-    };
-    match objects::update(db, task.workspace_id, task.id, &change, actor).await {
-        Ok(_) => Ok(()),
-        Err(Error::Database { source, .. }) => Err(source),
-        Err(error) => {
-            tracing::warn!(task = %task.id, %error, "mirroring a task in the graph failed");
-            Ok(())
-        }
     }
 }

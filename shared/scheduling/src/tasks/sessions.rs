@@ -8,48 +8,68 @@ use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{DagTask, mirror};
+use super::mirror;
 use crate::coordination_schema::{HAS_MESSAGE, HAS_SESSION, SESSION, SESSION_MESSAGE};
+use rejoin_graph::Actor;
 use rejoin_graph::objects::{self, ObjectChange};
-use rejoin_graph::{Actor, Error};
 use rejoin_runs::run_messages::RunMessage;
-use rejoin_runs::runs::{Run, RunState};
+use rejoin_runs::runs::RunState;
 
 /// Maximum number of a session's messages mirrored as objects: the newest ones.
 const MESSAGES_MAX: i64 = 50;
 /// Maximum length of a message's object, in characters; the run's records hold the whole.
 const MESSAGE_MAX_CHARS: usize = 4_000;
 
-/// Creates the session of a run that begins a task.
+/// The session of a run that begins a task.
+#[derive(Debug)]
+pub struct NewSession {
+    pub task_id: Uuid,
+    pub title: String,
+    pub run_id: Uuid,
+    pub agent: String,
+}
+
+/// Creates sessions.
 pub async fn begin(
     db: &mut PgConnection,
-    task: &DagTask,
-    run_id: Uuid,
-    agent: &str,
+    workspace_id: Uuid,
+    sessions: &[NewSession],
     actor: Actor,
 ) -> Result<(), sqlx::Error> {
-    let content = json!({
-        "title": format!("{agent}: {}", task.title), "status": "active", "agent": agent, "task_id": task.id, "run_id": run_id,
-    });
-    let key = run_id.to_string();
-    let hash = objects::object_hash(SESSION, &key, Some("active"), &[], &content);
+    if sessions.is_empty() {
+        return Ok(());
+    }
+    let (mut ids, mut keys, mut contents, mut hashes, mut tasks) = (vec![], vec![], vec![], vec![], vec![]);
+    for session in sessions {
+        let content = json!({
+            "title": format!("{}: {}", session.agent, session.title), "status": "active", "agent": session.agent,
+            "task_id": session.task_id, "run_id": session.run_id,
+        });
+        let key = session.run_id.to_string();
+        hashes.push(objects::object_hash(SESSION, &key, Some("active"), &[], &content));
+        ids.push(session.run_id);
+        keys.push(key);
+        contents.push(content);
+        tasks.push(session.task_id);
+    }
     mirror::write(
         db,
-        task.workspace_id,
+        workspace_id,
         SESSION,
         "active",
-        &[run_id],
-        &[key],
-        &[content],
-        &[hash],
+        &ids,
+        &keys,
+        &contents,
+        &hashes,
         actor,
     )
     .await?;
-    mirror::relate(db, task.workspace_id, HAS_SESSION, &[task.id], &[run_id], actor).await
+    mirror::relate(db, workspace_id, HAS_SESSION, &tasks, &ids, actor).await
 }
 
-/// Ends the session with its run, and adds its messages.
-pub async fn end(db: &mut PgConnection, run: &Run, state: RunState, actor: Actor) -> Result<(), sqlx::Error> {
+/// The change of a session whose run ends in this state. If it was written, [`add_messages`] follows; else the session was deleted, its type has
+/// the workspace's own rules, or the run began before there were sessions.
+pub fn end(state: RunState) -> ObjectChange {
     let status = match state {
         RunState::Completed => "completed",
         RunState::Cancelled => "cancelled",
@@ -57,27 +77,27 @@ pub async fn end(db: &mut PgConnection, run: &Run, state: RunState, actor: Actor
     };
     let mut properties = Map::new();
     properties.insert("status".to_owned(), json!(status));
-    let change = ObjectChange {
+    ObjectChange {
         properties,
         status: Some(status.to_owned()),
         ..ObjectChange::default()
-    };
-    match objects::update(db, run.workspace_id, run.id, &change, actor).await {
-        Ok(_) => {}
-        Err(Error::Database { source, .. }) => return Err(source),
-        // The session was deleted, its type has the workspace's own rules, or the run began before there were sessions.
-        Err(error) => {
-            tracing::debug!(run = %run.id, %error, "mirroring a session in the graph failed");
-            return Ok(());
-        }
     }
+}
+
+/// Adds the messages of an ended run to its session.
+pub async fn add_messages(
+    db: &mut PgConnection,
+    workspace_id: Uuid,
+    run_id: Uuid,
+    actor: Actor,
+) -> Result<(), sqlx::Error> {
     let messages = sqlx::query_as!(
         RunMessage,
         r#"select id as "id!", run_id as "run_id!", position as "position!", role as "role!", content as "content!",
                   step_number as "step_number!", created_at as "created_at!"
            from (select * from kb.agent_run_messages where run_id = $1 and role <> 'system' order by position desc limit $2) newest
            order by position"#,
-        run.id,
+        run_id,
         MESSAGES_MAX
     )
     .fetch_all(&mut *db)
@@ -88,7 +108,7 @@ pub async fn end(db: &mut PgConnection, run: &Run, state: RunState, actor: Actor
     let ids: Vec<Uuid> = messages.iter().map(|message| message.id).collect();
     let keys: Vec<String> = messages
         .iter()
-        .map(|message| format!("{}/{}", run.id, message.position))
+        .map(|message| format!("{run_id}/{}", message.position))
         .collect();
     let contents: Vec<Value> = messages.iter().map(content).collect();
     let hashes: Vec<Vec<u8>> = keys
@@ -98,7 +118,7 @@ pub async fn end(db: &mut PgConnection, run: &Run, state: RunState, actor: Actor
         .collect();
     mirror::write(
         db,
-        run.workspace_id,
+        workspace_id,
         SESSION_MESSAGE,
         "said",
         &ids,
@@ -108,8 +128,8 @@ pub async fn end(db: &mut PgConnection, run: &Run, state: RunState, actor: Actor
         actor,
     )
     .await?;
-    let from = vec![run.id; ids.len()];
-    mirror::relate(db, run.workspace_id, HAS_MESSAGE, &from, &ids, actor).await
+    let from = vec![run_id; ids.len()];
+    mirror::relate(db, workspace_id, HAS_MESSAGE, &from, &ids, actor).await
 }
 
 /// Returns the content of a message's object.

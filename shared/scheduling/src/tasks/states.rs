@@ -124,14 +124,24 @@ pub async fn set_state(db: &mut PgConnection, dag_id: Uuid, state: &str) -> Resu
     Ok(())
 }
 
-/// Returns whether a DAG has unfinished tasks, and whether one failed.
-pub async fn progress(db: &mut PgConnection, dag_id: Uuid) -> Result<(bool, bool), sqlx::Error> {
-    let row = sqlx::query!(
-        r#"select exists (select from kb.tasks where dag_id = $1 and state in ('pending', 'in_progress')) as "open!",
-                  exists (select from kb.tasks where dag_id = $1 and state = 'failed') as "failed!""#,
+/// The state of a DAG's tasks.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// A task has not ended.
+    pub is_open: bool,
+    pub has_failed: bool,
+    /// A task is running, or could.
+    pub moves: bool,
+}
+
+pub async fn progress(db: &mut PgConnection, dag_id: Uuid) -> Result<Progress, sqlx::Error> {
+    sqlx::query_as!(
+        Progress,
+        r#"select exists (select from kb.tasks where dag_id = $1 and state in ('pending', 'in_progress')) as "is_open!",
+                  exists (select from kb.tasks where dag_id = $1 and state = 'failed') as "has_failed!",
+                  exists (select from kb.tasks where dag_id = $1 and (state = 'in_progress' or state = 'pending' and waits_for = 0)) as "moves!""#,
         dag_id
     )
     .fetch_one(db)
-    .await?;
-    Ok((row.open, row.failed))
+    .await
 }

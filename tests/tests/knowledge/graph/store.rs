@@ -115,6 +115,79 @@ async fn an_edit_is_a_new_version_and_only_the_head_shows() {
 }
 
 #[tokio::test]
+async fn several_objects_change_together_or_say_why_not() {
+    let database = rejoin_tests::support::database().await;
+    let (pool, workspace_id) = (&database.pool, database.workspace_id);
+    let mut connection = pool.acquire().await.unwrap();
+    let mut ids = Vec::new();
+    for key in ["changed", "same", "stale", "deleted"] {
+        let new = NewObject {
+            labels: vec!["web".to_owned(), "a, \"b\"".to_owned()],
+            properties: fields(json!({"a": 1, "b": 2})),
+            ..package(key)
+        };
+        ids.push(
+            objects::create(&mut connection, workspace_id, &new, ACTOR)
+                .await
+                .unwrap()
+                .id,
+        );
+    }
+    objects::delete(&mut connection, workspace_id, ids[3], ACTOR)
+        .await
+        .unwrap();
+    let patch = |patch: Value, expected_version| ObjectChange {
+        properties: fields(patch),
+        expected_version,
+        change_summary: Some("together".to_owned()),
+        ..ObjectChange::default()
+    };
+    let unknown = Uuid::now_v7();
+    let changes = [
+        (ids[0], patch(json!({"a": null, "c": {"d": [1]}}), Some(1))),
+        (ids[1], patch(json!({"a": 1}), None)),
+        (ids[2], patch(json!({"a": 9}), Some(7))),
+        (ids[3], patch(json!({"a": 9}), None)),
+        (unknown, patch(json!({"a": 9}), None)),
+    ];
+    let results = objects::update_many(&mut connection, workspace_id, &changes, ACTOR)
+        .await
+        .unwrap();
+    assert!(
+        matches!(
+            &results[..],
+            [
+                Ok(()),
+                Ok(()),
+                Err(Error::VersionConflict { expected: 7, actual: 1 }),
+                Err(Error::NotFound { .. }),
+                Err(Error::NotFound { .. })
+            ]
+        ),
+        "{results:?}"
+    );
+    let history = objects::history(pool, workspace_id, ids[0], 10).await.unwrap();
+    let [head, first] = &history[..] else {
+        panic!("{history:?}")
+    };
+    assert_eq!((head.version, &head.properties), (2, &json!({"b": 2, "c": {"d": [1]}})));
+    assert_eq!(head.change_summary.as_deref(), Some("together"));
+    assert_eq!(
+        (&head.labels, &head.key, head.created_at),
+        (&first.labels, &first.key, first.created_at)
+    );
+    for id in &ids[1..3] {
+        let versions = objects::history(pool, workspace_id, *id, 10).await.unwrap();
+        assert_eq!(versions.len(), 1, "{versions:?}");
+    }
+    // The same patch by itself has the same content.
+    let alone = objects::update(&mut connection, workspace_id, ids[1], &changes[0].1, ACTOR)
+        .await
+        .unwrap();
+    assert_eq!((&alone.properties, &alone.labels), (&head.properties, &head.labels));
+}
+
+#[tokio::test]
 async fn a_deleted_object_is_gone_everywhere_until_restored() {
     let database = rejoin_tests::support::database().await;
     let (pool, workspace_id) = (&database.pool, database.workspace_id);
