@@ -1,5 +1,7 @@
 //! Steps of calls, as a program records them, and the signals that it waits for. What a run does for a call is in `rejoin_runs::remote_steps`.
 
+use rejoin_db::rls::{self, Scope};
+use rejoin_db::{Db, PgError};
 use rejoin_event_log::wakeup::Wake;
 use rejoin_runs::remote_calls::MAX_ATTEMPTS;
 use rejoin_runs::remote_steps::StepStatus;
@@ -7,6 +9,7 @@ use rejoin_types::ids;
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 /// Whether a step was recorded.
@@ -64,6 +67,42 @@ pub async fn record(
     .fetch_one(db)
     .await?;
     Ok(Recorded::of(outcome.as_deref()))
+}
+
+/// What became of a step that [`record_of_worker`] was to record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempted {
+    Done(Recorded),
+    /// Text of the step is to be kept or discarded first; nothing was done.
+    Unchecked,
+}
+
+/// The same for a worker's attempt. None: there is no such call. One statement, which may be repeated.
+pub async fn record_of_worker(
+    db: &Db,
+    scope: Scope,
+    call_id: Uuid,
+    (worker_id, attempt): (Uuid, i32),
+    step: &FunctionStep<'_>,
+) -> Result<Option<Attempted>, PgError> {
+    let sql = "select kb.record_step_of_worker($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    let arguments: [&(dyn ToSql + Sync); 9] = [
+        &call_id,
+        &worker_id,
+        &attempt,
+        &step.number,
+        &step.name,
+        &step.status.as_str(),
+        &step.output,
+        &step.error,
+        &MAX_ATTEMPTS,
+    ];
+    let row = rls::query_one_scoped(&db.pool_pg, scope, sql, &arguments).await?;
+    let outcome: Option<String> = row.and_then(|row| row.get(0));
+    Ok(outcome.map(|outcome| match outcome.as_str() {
+        "unchecked" => Attempted::Unchecked,
+        outcome => Attempted::Done(Recorded::of(Some(outcome))),
+    }))
 }
 
 /// What a call waits for.

@@ -284,6 +284,6 @@ pub(super) fn stale(id: Uuid, attempt: i32) -> Problem {
     )
 }
 
-fn call_not_found() -> Problem {
+pub(super) fn call_not_found() -> Problem {
     Problem::not_found("call_not_found", "The call")
 }

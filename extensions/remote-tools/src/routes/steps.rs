@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use rejoin_db::failure_log::ErrorChain;
 use rejoin_faults::Fault;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Worker};
@@ -13,13 +14,14 @@ use rejoin_runs::remote_steps::{self, MAX_STEPS, RemoteStep, StepStatus};
 use rejoin_types::text::{storable, storable_json};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tracing::debug;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::results::{CallState, ERROR_MAX_CHARS, held, stale};
+use super::results::{CallState, ERROR_MAX_CHARS, call_not_found, held, stale};
 use super::{RemoteToolsState, Routes, is_bound, may_serve};
 use crate::calls;
-use crate::steps::{self, FunctionStep, Recorded};
+use crate::steps::{self, Attempted, FunctionStep, Recorded};
 use crate::texts;
 
 /// Maximum size of a step's output, and of what a step asks for, in bytes of JSON.
@@ -97,7 +99,6 @@ async fn record_step(
     if let Some(output) = &output {
         checked_size("output", output)?;
     }
-    let record = held(&state, &caller, id, body.worker_id, body.attempt).await?;
     let step = FunctionStep {
         number: body.number,
         name: &name,
@@ -105,17 +106,33 @@ async fn record_step(
         output: output.as_ref(),
         error: error.as_deref(),
     };
+    if !rejoin_faults::enabled(Fault::StaleResultAccepted) && !is_bound(&caller) {
+        let attempt = (body.worker_id, body.attempt);
+        match steps::record_of_worker(&state.db, caller.rls_scope(), id, attempt, &step).await {
+            Ok(None) => return Err(call_not_found()),
+            Ok(Some(Attempted::Done(recorded))) => return outcome(recorded, id, body.attempt),
+            Ok(Some(Attempted::Unchecked)) => {}
+            Err(error) => debug!(error = %ErrorChain(&error), "recording a step failed; it is tried again"),
+        }
+    }
+    let record = held(&state, &caller, id, body.worker_id, body.attempt).await?;
     let mut tx = caller.begin(&state).await?;
     if record.is_writing && status != StepStatus::Begun {
         texts::settle(&mut tx, id, body.attempt, Some(step.number), is_completed).await?;
     }
     let recorded = steps::record(&mut tx, id, body.attempt, &step).await?;
-    let is_overlooked = recorded == Recorded::Changed && rejoin_faults::enabled(Fault::StepsForgotten);
-    if recorded != Recorded::Recorded && !is_overlooked {
-        return Err(refused(recorded, id, body.attempt));
-    }
+    let response = outcome(recorded, id, body.attempt)?;
     tx.commit().await?;
-    Ok(CallState::of(RemoteStatus::Running))
+    Ok(response)
+}
+
+fn outcome(recorded: Recorded, id: Uuid, attempt: i32) -> Result<Json<CallState>, Problem> {
+    let is_overlooked = recorded == Recorded::Changed && rejoin_faults::enabled(Fault::StepsForgotten);
+    if recorded == Recorded::Recorded || is_overlooked {
+        Ok(CallState::of(RemoteStatus::Running))
+    } else {
+        Err(refused(recorded, id, attempt))
+    }
 }
 
 /// A page of steps
