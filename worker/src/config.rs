@@ -25,6 +25,7 @@ pub(crate) const TREE_COST_USD: f64 = 25.0;
 
 /// Most calls of quick functions end within it. The time counts as the run's, unlike that of a suspension.
 const REMOTE_HOLD_MS: u64 = 250;
+const REMOTE_SLOW_S: u64 = 60;
 
 #[derive(Debug, Clone, Args)]
 pub struct WorkerConfig {
@@ -109,6 +110,10 @@ pub struct WorkerConfig {
     /// How long a run waits for a call of a user's program before it is suspended and frees its slot, in milliseconds; 0: it is suspended at once
     #[arg(long, env = "REJOIN_REMOTE_HOLD_MS", default_value_t = REMOTE_HOLD_MS)]
     pub remote_hold_ms: u64,
+
+    /// How long runs are suspended at once for a tool of a program after one of its calls took longer than that, in seconds
+    #[arg(long, env = "REJOIN_REMOTE_SLOW_S", default_value_t = REMOTE_SLOW_S)]
+    pub remote_slow_s: u64,
 
     /// On SIGTERM, how long tool calls that cannot be repeated may continue, in seconds
     #[arg(long, env = "REJOIN_DRAIN_S", default_value_t = 25)]
@@ -211,6 +216,7 @@ impl WorkerConfig {
             parallel_sub_agents: 1_000,
             question_expires_h: 24.0 * 30.0,
             remote_hold_ms: REMOTE_HOLD_MS,
+            remote_slow_s: REMOTE_SLOW_S,
             tool_timeout_s: 60,
             drain_s: 25,
             flush_ms: 5,

@@ -10,9 +10,6 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// How long runs are suspended at once for a program's tool after one of its calls took longer than a run is held.
-const SLOW_FOR: Duration = Duration::from_secs(60);
-
 /// The held runs of this worker. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct HeldRuns(Arc<Shared>);
@@ -51,12 +48,12 @@ impl HeldRuns {
         }
     }
 
-    /// Records that a call of this queue took longer than its run was held.
-    pub fn was_slow(&self, queue: String) {
+    /// Records that a call of this queue took longer than its run was held: it [is slow](Self::is_slow) for this long.
+    pub fn was_slow(&self, queue: String, slow_for: Duration) {
         let now = Instant::now();
         let mut slow = lock(&self.0.slow);
         slow.retain(|_, until| *until > now);
-        slow.insert(queue, now + SLOW_FOR);
+        slow.insert(queue, now + slow_for);
     }
 
     /// Returns whether calls of this queue take long.
@@ -117,11 +114,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_tool_is_tried_again_later() {
         let runs = HeldRuns::default();
-        runs.was_slow("slow".to_owned());
+        let minute = Duration::from_secs(60);
+        runs.was_slow("slow".to_owned(), minute);
         assert!(runs.is_slow("slow") && !runs.is_slow("quick"));
-        tokio::time::advance(SLOW_FOR).await;
+        tokio::time::advance(minute).await;
         assert!(!runs.is_slow("slow"));
-        runs.was_slow("other".to_owned());
+        runs.was_slow("other".to_owned(), minute);
         assert_eq!(lock(&runs.0.slow).len(), 1);
     }
 }

@@ -93,7 +93,9 @@ impl Execution {
         for (call, what) in awaited {
             let tool = self.tool(&call.tool_name);
             if let (DeferredWhat::Begun, Some(remote)) = (what, tool.as_ref().and_then(|tool| tool.remote())) {
-                self.request.services.held_runs.was_slow(self.queue_of(call, remote));
+                let services = &self.request.services;
+                let slow_for = Duration::from_secs(services.config.remote_slow_s);
+                services.held_runs.was_slow(self.queue_of(call, remote), slow_for);
             }
         }
     }
