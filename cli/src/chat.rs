@@ -230,15 +230,26 @@ impl Talk {
         }
     }
 
+    /// Looks among the agents that everyone may choose, then among those of admins.
     async fn look_for_agent(&self, project: &str, name: &str) -> Result<Option<String>> {
-        let path = format!("/api/admin/projects/{project}/agent-definitions");
+        let choosable = format!("/api/projects/{project}/agents?limit=100");
+        if let Some(id) = self.look_in(&choosable, name).await? {
+            return Ok(Some(id));
+        }
+        let all = format!("/api/admin/projects/{project}/agent-definitions?visibility=all&limit=100");
+        match self.look_in(&all, name).await {
+            // A key without the scope `admin`.
+            Err(error) if Exit::of(&error) != Exit::Unreachable => Ok(None),
+            found => found,
+        }
+    }
+
+    /// Returns the id of the agent with this name in a list.
+    async fn look_in(&self, list: &str, name: &str) -> Result<Option<String>> {
         let mut cursor = String::new();
         // Loads all pages: each has a new cursor.
         loop {
-            let page = self
-                .client
-                .get(&format!("{path}?visibility=all&limit=100{cursor}"))
-                .await?;
+            let page = self.client.get(&format!("{list}{cursor}")).await?;
             let items = page["items"].as_array().map(Vec::as_slice).unwrap_or_default();
             if let Some(agent) = items.iter().find(|agent| agent["name"] == name) {
                 return word(agent, "id").map(Some);

@@ -28,7 +28,7 @@ pub struct AgentItem {
     pub id: Uuid,
     pub name: String,
     pub description: String,
-    /// `single`, `sequential`, `loop`, `parallel` or `discussion`
+    /// `single`, `sequential`, `loop`, `parallel`, `discussion` or `function`
     pub flow_type: String,
     /// Whether it is the project's default
     pub is_default: bool,

@@ -115,12 +115,18 @@ async fn the_command_line_attaches_files_and_gets_them_back() {
     for (name, bytes) in &files {
         std::fs::write(folder.join(name), bytes).expect("a file");
     }
+    // Choosing an agent by its name needs no more.
+    let keys = format!("/api/admin/projects/{}/keys", app.db.workspace_id);
+    let scopes = json!({"name": "files", "scopes": ["read", "write"]});
+    let (status, key) = app.client().post(&keys, scopes).await;
+    assert_eq!(status, StatusCode::CREATED, "{key}");
+    let key = key["key"].as_str().expect("a key").to_owned();
     let rejoin = async |words: &[&str]| {
         let output = tokio::process::Command::new(binary())
             .args(words)
             .current_dir(&folder)
             .env("REJOIN_URL", app.url())
-            .env("REJOIN_API_KEY", &app.db.api_key)
+            .env("REJOIN_API_KEY", &key)
             .env("REJOIN_PROJECT_ID", app.db.workspace_id.to_string())
             .stdin(Stdio::null())
             .output()
