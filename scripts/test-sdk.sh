@@ -25,8 +25,10 @@ quietly install "$bin/pip" install --quiet --disable-pip-version-check --no-deps
 pyright=$("$bin/python" -c 'import pathlib, pyright; print(pathlib.Path(pyright.__file__).with_name("dist") / "index.js")')
 
 checks() {
-    quietly format "$bin/ruff" format --check --config pyproject.toml . ../conformance
-    quietly lint "$bin/ruff" check --config pyproject.toml . ../conformance
+    # Also what is tested by scripts/test-adapters.sh.
+    local folders=(. ../conformance ../../examples/adapters ../../tests/adapters)
+    quietly format "$bin/ruff" format --check --config pyproject.toml "${folders[@]}"
+    quietly lint "$bin/ruff" check --config pyproject.toml "${folders[@]}"
     quietly mypy "$bin/mypy"
     quietly pyright node "$pyright" --pythonpath "$bin/python" --project .
     quietly conformance "$bin/python" ../conformance/run.py -- "$bin/python" tests/conformance_program.py

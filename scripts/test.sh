@@ -40,6 +40,8 @@ else
     say "the Python and TypeScript packages"
     scripts/test-sdk.sh
     scripts/test-sdk-typescript.sh
+    say "agents of other frameworks"
+    scripts/test-adapters.sh
     say "the packages for pip, npm and apt, installed"
     scripts/test-packages.sh
 fi
