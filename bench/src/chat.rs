@@ -78,14 +78,14 @@ impl Chat {
 
     /// Runs a turn in a new conversation, until its `done`.
     pub async fn turn(&mut self, agent: Option<Uuid>, script: Script) -> Result<Turn> {
-        let told = agent.map_or_else(|| json!({}), |id| json!({"agentDefinitionId": id}));
-        self.ask(told, script).await
+        let fields = agent.map_or_else(|| json!({}), |id| json!({"agentDefinitionId": id}));
+        self.ask(fields, script).await
     }
 
     /// Runs a turn with additional fields in its message, until its `done`.
-    pub async fn ask(&mut self, mut told: Value, script: Script) -> Result<Turn> {
-        told["message"] = script.message().into();
-        let turn = tokio::time::timeout(TURN_LIMIT, self.try_turn(told.to_string()))
+    pub async fn ask(&mut self, mut fields: Value, script: Script) -> Result<Turn> {
+        fields["message"] = script.message().into();
+        let turn = tokio::time::timeout(TURN_LIMIT, self.try_turn(fields.to_string()))
             .await
             .context("the turn takes too long")??;
         // A stream ends with its connection. The next one is opened in advance, like a browser's.

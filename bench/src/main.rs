@@ -3,8 +3,6 @@
 //! # Layout
 //! - `scenario`   the scenario trait and its runner
 //! - `scenarios/` one scenario per file, and the list of all
-//! - `results`    the results: tables of values, claims, plots; read and written as JSON
-//! - `machine`    the machine's description
 //! - `server`     the private PostgreSQL of a run, and fresh migrated databases on it
 //! - `product`    the deployed product, with a model
 //! - `model`      that model: instant, and it reports its request times
@@ -21,10 +19,11 @@
 //! - `runs`       runs held by a worker: logs with claimed jobs
 //! - `follow`     a tailing connection, as in an API process
 //! - `limits`     raw limits, measured in the same run: COPY, commits, fsync, loopback
-//! - `print`      tables for a terminal
+//! - `here`       the machine, the commit and the date
 //! - `report`     docs/reports/performance.md, generated from the results
-//! - `svg`        its plots
 //! - `compare`    compares two results
+//!
+//! What is measured is kept in the tables of `rejoin_bench_tables`, which also draws and prints them.
 //!
 //! Only ratios within one run on one machine are meaningful: machines are noisy. Nothing here is asserted.
 #![expect(clippy::print_stdout, reason = "a command-line program: its tables go to stdout")]
@@ -33,30 +32,28 @@ mod chat;
 mod compare;
 mod fleet;
 mod follow;
+mod here;
 mod limits;
 mod load;
-mod machine;
 mod model;
 mod pace_limit;
 mod paced;
 mod part;
 mod peers;
 mod posted;
-mod print;
 mod process;
 mod producer;
 mod product;
 mod report;
-mod results;
 mod runs;
 mod scenario;
 mod scenarios;
 mod server;
-mod svg;
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use rejoin_bench_tables::{machine, print, results, svg};
 
 #[derive(Debug, Parser)]
 #[command(about = "Measures Rejoin beside its peers and its limits")]

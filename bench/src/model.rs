@@ -33,20 +33,24 @@ pub struct Script {
     pub think_ms: u64,
     /// Further tool calls beside the one of each step.
     pub more: usize,
+    /// Agents called [`SUB_AGENT`] that the first step starts, in the place of its tool call. Each answers with as many tokens.
+    pub agents: usize,
 }
 
 /// Tools that cost one small query.
 const TOOLS: [&str; 2] = ["schema_version", "list_entity_types"];
 /// Those of a user's program, called if the first one is offered.
 pub const REMOTE_TOOLS: [&str; 2] = ["bench_first", "bench_second"];
+/// The agent that scripts with `agents` start.
+pub const SUB_AGENT: &str = "bench-sub-agent";
 const PREFIX: &str = "bench";
 
 impl Script {
     /// Returns the user's message that requests this.
     pub fn message(self) -> String {
         format!(
-            "{PREFIX} {} {} {} {} {}",
-            self.calls, self.tokens, self.pause_ms, self.think_ms, self.more
+            "{PREFIX} {} {} {} {} {} {}",
+            self.calls, self.tokens, self.pause_ms, self.think_ms, self.more, self.agents
         )
     }
 
@@ -60,7 +64,18 @@ impl Script {
             pause_ms: words.next()?.parse().ok()?,
             think_ms: words.next()?.parse().ok()?,
             more: words.next().map_or(Some(0), |more| more.parse().ok())?,
+            agents: words.next().map_or(Some(0), |agents| agents.parse().ok())?,
         })
+    }
+
+    /// The arguments of the call that starts its agents.
+    fn spawn(self) -> Value {
+        let task = Self {
+            tokens: self.tokens,
+            ..Self::default()
+        };
+        let agent = json!({"agent_name": SUB_AGENT, "task": task.message()});
+        json!({"agents": vec![agent; self.agents]})
     }
 }
 
@@ -147,7 +162,12 @@ async fn complete(body: Bytes) -> Response {
         let is_remote = offered.clone().any(|tool| tool["function"]["name"] == REMOTE_TOOLS[0]);
         let tools = if is_remote { REMOTE_TOOLS } else { TOOLS };
         let name = tools[calls % tools.len()];
-        let first = json!({"index": 0, "id": id, "type": "function", "function": {"name": name, "arguments": "{}"}});
+        let function = if calls == 0 && script.agents > 0 {
+            json!({"name": "spawn_agents", "arguments": script.spawn().to_string()})
+        } else {
+            json!({"name": name, "arguments": "{}"})
+        };
+        let first = json!({"index": 0, "id": id, "type": "function", "function": function});
         let mut step = vec![first];
         step.extend((1..=script.more).map(|nth| {
             json!({"index": nth, "id": format!("more_{calls}_{nth}"), "type": "function",
@@ -206,6 +226,7 @@ mod tests {
             pause_ms: 20,
             think_ms: 30,
             more: 2,
+            agents: 1,
         };
         assert_eq!(Script::of(&script.message()), Some(script));
         assert_eq!(Script::of("hello"), None);

@@ -1,11 +1,13 @@
 //! Compared systems: found on this machine, or fetched into `target/bench/peers` without installing anything.
 //!
 //! - `packages`   those of package registries
+//! - `redis`      a Redis server
 //! - `redis_sse`  Redis streams behind a small Node server
 //! - `nchan`      nginx with its publish/subscribe module
 
 pub mod nchan;
 pub mod packages;
+pub mod redis;
 pub mod redis_sse;
 
 use std::path::{Path, PathBuf};

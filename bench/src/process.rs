@@ -89,16 +89,21 @@ impl Process {
     /// `rejoin api` on a free port, once it is ready; with its URL.
     pub async fn api(database_url: &str, settings: &[(&str, &str)]) -> Result<(Self, String)> {
         let free = free_address()?;
-        let mut command = std::process::Command::new(rejoin()?);
-        command
-            .args(["api", "--listen", &free])
-            .env("DATABASE_URL", database_url)
-            .env("REJOIN_EMBEDDINGS", "off")
-            .envs(settings.iter().copied());
-        let process = Self::spawn(&mut command)?;
+        let process = Self::api_at(database_url, &free, settings)?;
         let url = format!("http://{free}");
         wait_until_ready(&format!("{url}/readyz")).await?;
         Ok((process, url))
+    }
+
+    /// `rejoin api` at this address.
+    pub fn api_at(database_url: &str, address: &str, settings: &[(&str, &str)]) -> Result<Self> {
+        let mut command = std::process::Command::new(rejoin()?);
+        command
+            .args(["api", "--listen", address])
+            .env("DATABASE_URL", database_url)
+            .env("REJOIN_EMBEDDINGS", "off")
+            .envs(settings.iter().copied());
+        Self::spawn(&mut command)
     }
 
     pub fn pid(&self) -> u32 {
@@ -111,9 +116,20 @@ impl Process {
 
     /// SIGTERM, and waits for the end.
     pub fn stop(mut self) -> Result<()> {
-        let pid = self.child.id().to_string();
-        std::process::Command::new("kill").args(["-TERM", &pid]).status()?;
+        self.signal("-TERM")?;
         self.child.wait()?;
+        Ok(())
+    }
+
+    /// SIGSTOP: the process keeps its connections, and does nothing.
+    pub fn suspend(&self) -> Result<()> {
+        self.signal("-STOP")
+    }
+
+    fn signal(&self, name: &str) -> Result<()> {
+        std::process::Command::new("kill")
+            .args([name, &self.pid().to_string()])
+            .status()?;
         Ok(())
     }
 }

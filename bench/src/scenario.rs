@@ -13,7 +13,7 @@ use clap::Args;
 use crate::machine::Machine;
 use crate::results::{Claim, Results, Row, ScenarioResult, Size, Table};
 use crate::server::Server;
-use crate::{default_results, machine, print};
+use crate::{default_results, here, print};
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -147,7 +147,7 @@ pub async fn run(all: Vec<Box<dyn Scenario>>, arguments: RunArgs) -> Result<()> 
         bail!("there is no scenario {unknown}; there are: {}", names.join(", "));
     }
     let mut results = Results::read(&arguments.out)?;
-    let machine = Machine::here()?;
+    let machine = here::machine()?;
     println!("{}", machine.line());
     // Fresh for each scenario, so that leftovers don't slow the next. One for all if figures don't matter.
     let shared = match arguments.size {
@@ -229,8 +229,8 @@ async fn one(
     Ok(ScenarioResult {
         about: scenario.about().to_owned(),
         machine: machine.clone(),
-        commit: machine::commit(),
-        measured_at: machine::today(),
+        commit: here::commit(),
+        measured_at: here::today(),
         size: arguments.size,
         reps,
         took_s: began.elapsed().as_secs_f64(),

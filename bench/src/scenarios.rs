@@ -3,6 +3,7 @@
 mod agents;
 mod append;
 mod bloat;
+mod burst;
 mod compaction;
 mod dialects;
 mod fanout;
@@ -11,6 +12,7 @@ mod idle;
 mod limits;
 mod prewarm;
 mod queue;
+mod recovery;
 mod remote;
 mod resume;
 mod scale;
@@ -35,7 +37,9 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(resume::Resume::default()),
         Box::new(queue::Queue),
         Box::new(ttft::Ttft),
+        Box::new(burst::Burst),
         Box::new(turn::Turn),
+        Box::new(recovery::Recovery),
         Box::new(prewarm::Prewarm),
         Box::new(steps::Steps),
         Box::new(remote::Remote),

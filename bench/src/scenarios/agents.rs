@@ -77,9 +77,8 @@ impl Scenario for Agents {
         let script = Script {
             calls: STEPS - 1,
             tokens: 1,
-            pause_ms: 0,
             think_ms: context.sized(THINK_MS, 10),
-            more: 0,
+            ..Script::default()
         };
         let began = now_us();
         let started = futures::stream::iter(0..count).map(|_| async {

@@ -301,7 +301,7 @@ async fn redis(size: Size, case: Case, out: &mut Recorder) -> Result<()> {
     let before = peer.server_usage()?;
     let mut fleet = Part::start(Role::Fleet, &settings).await?;
     let to = producer::Settings::Redis {
-        socket: peer.socket.clone(),
+        socket: peer.socket().to_owned(),
         keys: case.logs,
     };
     let mut producer = producer::start(&to).await?;

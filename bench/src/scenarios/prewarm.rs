@@ -22,6 +22,7 @@ const SCRIPT: Script = Script {
     pause_ms: 5,
     think_ms: 0,
     more: 0,
+    agents: 0,
 };
 
 #[async_trait]

@@ -93,9 +93,7 @@ impl Scenario for Remote {
         let script = Script {
             calls: context.sized(50, 4),
             tokens: 1,
-            pause_ms: 0,
-            think_ms: 0,
-            more: 0,
+            ..Script::default()
         };
         // Connections, prepared statements.
         runs(&fleet, remote, script, 1, 1).await?;

@@ -198,11 +198,9 @@ async fn fleet(context: &Context, out: &mut Recorder, row: &str, workers: usize,
 /// Turns completed by `chats` clients in a period, and the platform's part of the time to first token.
 async fn chat_until(fleet: &Fleet, chats: usize, span: Duration) -> Result<(u64, Latencies)> {
     let script = Script {
-        calls: 0,
         tokens: 20,
         pause_ms: 2,
-        think_ms: 0,
-        more: 0,
+        ..Script::default()
     };
     let until = Instant::now() + span;
     let mut tasks = Vec::new();

@@ -48,9 +48,7 @@ impl Scenario for Steps {
         let script = Script {
             calls: context.sized(50, 4),
             tokens: 1,
-            pause_ms: 0,
-            think_ms: 0,
-            more: 0,
+            ..Script::default()
         };
         // Connections, prepared statements.
         runs(&fleet, agent, script, 1, 1).await?;

@@ -245,7 +245,7 @@ async fn redis(load: Load, out: &mut Recorder) -> Result<()> {
     };
     let mut fleet = Part::start(Role::Fleet, &settings).await?;
     let settings = Settings::Redis {
-        socket: peer.socket.clone(),
+        socket: peer.socket().to_owned(),
         keys: load.logs,
     };
     let mut producer = producer::start(&settings).await?;

@@ -20,7 +20,7 @@ const TABLE: &str = "tasks";
 /// Tasks per layer; each waits for two of the previous layer.
 const WIDTH: usize = 50;
 /// Maximum number of concurrent tasks.
-const CONCURRENCY: i32 = 50;
+pub(super) const CONCURRENCY: i32 = 50;
 const LIMIT: Duration = Duration::from_secs(900);
 
 #[async_trait]
@@ -57,7 +57,6 @@ impl Scenario for Tasks {
             .fetch_one(&database.db.pool_sqlx)
             .await?;
         let script = Script {
-            calls: 0,
             tokens: 1,
             ..Script::default()
         };
@@ -65,25 +64,9 @@ impl Scenario for Tasks {
             vec![("100", 100), ("1,000", 1_000), ("10,000", 10_000)],
             vec![("few", 20)],
         ) {
-            let spec = layered(count, &name, script)?;
-            let ordered = spec.check().map_err(anyhow::Error::msg)?;
-            let began = Instant::now();
-            let dag = CreateDag {
-                id: Uuid::now_v7(),
-                workspace_id: database.workspace_id,
-                user_id: Some(database.user_id),
-                spec: &spec,
-                ordered: &ordered,
-                made_by: None,
-                plan: None,
-            };
-            rejoin_commands::execute(&database.db.pool_sqlx, &dag)
-                .await
-                .context("making the DAG")?;
-            out.record(TABLE, row, "make", ms_each(began.elapsed(), count));
-            let state = wait_for_dag(&fleet, dag.id).await?;
-            out.record(TABLE, row, "run", ms_each(began.elapsed(), count));
-            ensure!(state == "completed", "the DAG is {state}");
+            let took = run_dag(&fleet, count, &name, script).await?;
+            out.record(TABLE, row, "make", ms_each(took.made, count));
+            out.record(TABLE, row, "run", ms_each(took.ended, count));
             let plain = context.sized(1_000, 20);
             if count >= plain || context.is_last() {
                 out.record(TABLE, row, "plain", plain_runs(&fleet, agent, script, plain).await?);
@@ -96,6 +79,39 @@ impl Scenario for Tasks {
         ));
         fleet.stop(context).await
     }
+}
+
+/// Durations since the beginning.
+pub(super) struct Took {
+    made: Duration,
+    ended: Duration,
+}
+
+/// Makes a DAG of `count` tasks for the agent with this name, and waits until they are completed.
+pub(super) async fn run_dag(fleet: &Fleet, count: usize, agent: &str, script: Script) -> Result<Took> {
+    let database = &fleet.database;
+    let spec = layered(count, agent, script)?;
+    let ordered = spec.check().map_err(anyhow::Error::msg)?;
+    let began = Instant::now();
+    let dag = CreateDag {
+        id: Uuid::now_v7(),
+        workspace_id: database.workspace_id,
+        user_id: Some(database.user_id),
+        spec: &spec,
+        ordered: &ordered,
+        made_by: None,
+        plan: None,
+    };
+    rejoin_commands::execute(&database.db.pool_sqlx, &dag)
+        .await
+        .context("making the DAG")?;
+    let made = began.elapsed();
+    let state = wait_for_dag(fleet, dag.id).await?;
+    ensure!(state == "completed", "the DAG is {state}");
+    Ok(Took {
+        made,
+        ended: began.elapsed(),
+    })
 }
 
 fn layered(count: usize, agent: &str, script: Script) -> Result<DagSpec> {

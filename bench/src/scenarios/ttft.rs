@@ -74,8 +74,7 @@ impl Scenario for Ttft {
                 calls,
                 tokens: 3,
                 pause_ms: 5,
-                think_ms: 0,
-                more: 0,
+                ..Script::default()
             };
             let samples = one_at_a_time(&fleet, agent, script, context.sized(150, 5)).await?;
             if agent.is_none() {
@@ -89,8 +88,7 @@ impl Scenario for Ttft {
                 calls,
                 tokens: 20,
                 pause_ms: 20,
-                think_ms: 0,
-                more: 0,
+                ..Script::default()
             };
             let burst = context.sized(BURST, 10);
             let count = context.sized(3, 1);
@@ -108,11 +106,9 @@ impl Scenario for Ttft {
         // The same agent, named by the client and found by routing: the cost of the choice, including its queries.
         fleet.route().await?;
         let script = Script {
-            calls: 0,
             tokens: 3,
             pause_ms: 5,
-            think_ms: 0,
-            more: 0,
+            ..Script::default()
         };
         for (row, agent) in [(NAMED, Some(agent)), (ROUTED, None)] {
             let samples = one_at_a_time(&fleet, agent, script, context.sized(300, 5)).await?;

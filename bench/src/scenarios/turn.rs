@@ -3,21 +3,28 @@
 //!
 //! Statements are counted by pg_stat_statements, on a separate server. The folder `statements` beside the results lists them.
 
+mod counters;
+
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
 use async_trait::async_trait;
+use rejoin_runs::{builtin, conversations};
+use rejoin_types::owner::Owner;
+use serde_json::{Value, json};
 use sqlx::{PgPool, Row as _};
 use uuid::Uuid;
 
+use super::tasks;
 use crate::load::{Latencies, now_us};
-use crate::model::Script;
+use crate::model::{SUB_AGENT, Script};
 use crate::product::Fleet;
 use crate::results::{Better, Column, Of, PlotKind, Table};
 use crate::scenario::{Context, Recorder, Scenario};
 use crate::server::Server;
+use counters::Counters;
 
 pub struct Turn;
 
@@ -31,41 +38,64 @@ const IDLE: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     name: &'static str,
-    has_agent: bool,
+    agent: Option<Who>,
     calls: usize,
+    agents: usize,
+    /// Turns of the same conversation before the measured one.
+    before: usize,
 }
 
-const KINDS: [Kind; 4] = [
+#[derive(Debug, Clone, Copy)]
+enum Who {
+    /// Has the tools of the graph.
+    Graph,
+    /// Starts other agents.
+    Parent,
+}
+
+const KINDS: [Kind; 6] = [
+    Kind::plain("plain conversation"),
     Kind {
-        name: "plain conversation",
-        has_agent: false,
-        calls: 0,
+        before: 9,
+        ..Kind::plain("plain, tenth turn of a conversation")
     },
+    Kind::agent("agent, no tool step", 0),
+    Kind::agent("agent, one tool step", 1),
+    Kind::agent("agent, ten tool steps", 10),
     Kind {
-        name: "agent, no tool step",
-        has_agent: true,
-        calls: 0,
-    },
-    Kind {
-        name: "agent, one tool step",
-        has_agent: true,
-        calls: 1,
-    },
-    Kind {
-        name: "agent, ten tool steps",
-        has_agent: true,
-        calls: 10,
+        agent: Some(Who::Parent),
+        agents: 1,
+        ..Kind::agent("agent, one sub-agent", 1)
     },
 ];
+/// Its costs are those of one of many tasks.
+const DAG_TASK: &str = "task of a DAG";
 
 impl Kind {
+    const fn plain(name: &'static str) -> Self {
+        Self {
+            name,
+            agent: None,
+            calls: 0,
+            agents: 0,
+            before: 0,
+        }
+    }
+
+    const fn agent(name: &'static str, calls: usize) -> Self {
+        Self {
+            agent: Some(Who::Graph),
+            calls,
+            ..Self::plain(name)
+        }
+    }
+
     fn script(&self) -> Script {
         Script {
             calls: self.calls,
             tokens: TOKENS,
-            pause_ms: 0,
-            think_ms: 0,
-            more: 0,
+            agents: self.agents,
+            ..Script::default()
         }
     }
 }
@@ -92,18 +122,16 @@ impl Scenario for Turn {
             cost("p50", "post to `done`: p50", "ms"),
             cost("p99", "p99", "ms"),
         ];
-        let rates = ["1", "20", "200"].map(|together| {
-            Column::new(
-                together,
-                &format!("{together} at once"),
-                "1/s",
-                Better::Higher,
-                Of::Rejoin,
-            )
-        });
+        let mut rates = ["1", "20", "200"]
+            .map(|together| {
+                let title = format!("{together} at once");
+                Column::new(together, &title, "1/s", Better::Higher, Of::Rejoin)
+            })
+            .to_vec();
+        rates.push(cost("cpu", "CPU of a turn, all processes, 20 at once", "ms"));
         vec![
             Table::new(COST, "Costs of a turn, one at a time", "turn", costs),
-            Table::new(RATE, "Turns a second", "turn", rates.to_vec()).plot(PlotKind::Bars, &["1", "20", "200"], false),
+            Table::new(RATE, "Turns a second", "turn", rates).plot(PlotKind::Bars, &["1", "20", "200"], false),
         ]
     }
 
@@ -132,24 +160,49 @@ async fn measure_kinds(context: &Context, out: &mut Recorder) -> Result<()> {
     sqlx::query("create extension pg_stat_statements")
         .execute(&fleet.database.db.pool_sqlx)
         .await?;
-    let agent = fleet.agent().await?;
+    sqlx::query("update kb.projects set parallel_tasks = $1")
+        .bind(tasks::CONCURRENCY)
+        .execute(&fleet.database.db.pool_sqlx)
+        .await?;
+    let graph = fleet.agent().await?;
+    let parent = fleet
+        .agent_with("bench-parent", vec![builtin::SPAWN_AGENTS.to_owned()])
+        .await?;
+    fleet.agent_with(SUB_AGENT, Vec::new()).await?;
     let before = Counters::read(&fleet, context).await?;
     tokio::time::sleep(context.sized(IDLE, Duration::from_secs(1))).await;
     let idle = Counters::read(&fleet, context).await?.since(&before);
     for kind in KINDS {
-        let agent = kind.has_agent.then_some(agent);
+        let agent = kind.agent.map(|who| match who {
+            Who::Graph => graph,
+            Who::Parent => parent,
+        });
         // Connections, prepared statements, caches.
         turns(&fleet, agent, kind.script(), 1, context.sized(20, 2)).await?;
         measure_cost(context, &fleet, kind, agent, &idle, out).await?;
+        if kind.before > 0 {
+            continue;
+        }
         for (column, together, count) in context.sized(
-            vec![("1", 1, 100), ("20", 20, 1_000), ("200", 200, 2_000)],
+            vec![("1", 1, 50), ("20", 20, 400), ("200", 200, 1_000)],
             vec![("1", 1, 2), ("20", 2, 4), ("200", 4, 4)],
         ) {
             turns(&fleet, agent, kind.script(), together, 1).await?;
+            let began = Counters::read(&fleet, context).await?;
             let took_s = turns(&fleet, agent, kind.script(), together, count / together).await?.0;
             out.record(RATE, kind.name, column, count as f64 / took_s);
+            if column == "20" {
+                let used = Counters::read(&fleet, context).await?.since(&began);
+                out.record(
+                    RATE,
+                    kind.name,
+                    "cpu",
+                    used.cpu_us.iter().sum::<f64>() / count as f64 / 1_000.0,
+                );
+            }
         }
     }
+    measure_dag(context, &fleet, &idle, out).await?;
     out.note(format!(
         "Turns of {TOKENS} tokens in new conversations; one API and one worker with 200 slots. BEGIN and COMMIT are statements, too. \
          What idle processes do in the same time is subtracted. The load's own client and the model share the machine and \
@@ -166,14 +219,25 @@ async fn measure_cost(
     idle: &Counters,
     out: &mut Recorder,
 ) -> Result<()> {
-    let count = context.sized(200, 4);
-    sqlx::query("select pg_stat_statements_reset()")
-        .execute(&fleet.database.db.pool_sqlx)
-        .await?;
+    let count = context.sized(100, 4);
+    let conversations = prepared(fleet, kind, agent, count).await?;
+    reset_statements(fleet).await?;
     let before = Counters::read(fleet, context).await?;
-    let latencies = turns(fleet, agent, kind.script(), 1, count).await?.1;
+    let mut latencies = Latencies::default();
+    let mut chat = fleet.chat().await?;
+    for conversation in conversations {
+        let posted = now_us();
+        latencies.record(chat.ask(fields(agent, conversation), kind.script()).await?.done_us - posted);
+    }
     let cost = Counters::read(fleet, context).await?.since(&before).without(idle);
     write_statements(&context.folder, &fleet.database.db.pool_sqlx, kind.name, count).await?;
+    record_cost(kind.name, &cost, count, out);
+    out.record(COST, kind.name, "p50", latencies.quantile_ms(0.5));
+    out.record(COST, kind.name, "p99", latencies.quantile_ms(0.99));
+    Ok(())
+}
+
+fn record_cost(row: &str, cost: &Counters, count: usize, out: &mut Recorder) {
     let each = count as f64;
     for (column, value) in [
         ("statements", cost.statements / each),
@@ -182,11 +246,67 @@ async fn measure_cost(
         ("api", cost.cpu_us[0] / each / 1_000.0),
         ("worker", cost.cpu_us[1] / each / 1_000.0),
         ("postgres", cost.cpu_us[2] / each / 1_000.0),
-        ("p50", latencies.quantile_ms(0.5)),
-        ("p99", latencies.quantile_ms(0.99)),
     ] {
-        out.record(COST, kind.name, column, value);
+        out.record(COST, row, column, value);
     }
+}
+
+async fn reset_statements(fleet: &Fleet) -> Result<()> {
+    sqlx::query("select pg_stat_statements_reset()")
+        .execute(&fleet.database.db.pool_sqlx)
+        .await?;
+    Ok(())
+}
+
+/// Returns a conversation with [`Kind::before`] turns for each measured turn; none for new ones.
+async fn prepared(fleet: &Fleet, kind: Kind, agent: Option<Uuid>, count: usize) -> Result<Vec<Option<Uuid>>> {
+    if kind.before == 0 {
+        return Ok(vec![None; count]);
+    }
+    let owner = Owner {
+        workspace_id: fleet.database.workspace_id,
+        user_id: fleet.database.user_id,
+    };
+    let mut chat = fleet.chat().await?;
+    let mut made = Vec::new();
+    for _ in 0..count {
+        let mut connection = fleet.database.db.pool_sqlx.acquire().await?;
+        let conversation = Uuid::now_v7();
+        conversations::create(&mut connection, conversation, owner, "bench", agent, &json!({})).await?;
+        drop(connection);
+        for _ in 0..kind.before {
+            chat.ask(fields(agent, Some(conversation)), kind.script()).await?;
+        }
+        made.push(Some(conversation));
+    }
+    Ok(made)
+}
+
+fn fields(agent: Option<Uuid>, conversation: Option<Uuid>) -> Value {
+    let mut fields = json!({});
+    if let Some(agent) = agent {
+        fields["agentDefinitionId"] = agent.to_string().into();
+    }
+    if let Some(conversation) = conversation {
+        fields["conversationId"] = conversation.to_string().into();
+    }
+    fields
+}
+
+/// The costs of a task: those of a DAG, by its number of tasks.
+async fn measure_dag(context: &Context, fleet: &Fleet, idle: &Counters, out: &mut Recorder) -> Result<()> {
+    let count = context.sized(1_000, 20);
+    let script = Script {
+        tokens: TOKENS,
+        ..Script::default()
+    };
+    tasks::run_dag(fleet, context.sized(100, 4), SUB_AGENT, script).await?;
+    reset_statements(fleet).await?;
+    let before = Counters::read(fleet, context).await?;
+    tasks::run_dag(fleet, count, SUB_AGENT, script).await?;
+    let cost = Counters::read(fleet, context).await?.since(&before).without(idle);
+    write_statements(&context.folder, &fleet.database.db.pool_sqlx, DAG_TASK, count).await?;
+    record_cost(DAG_TASK, &cost, count, out);
     Ok(())
 }
 
@@ -221,55 +341,6 @@ async fn turns(
         }
     }
     Ok(((now_us() - began) as f64 / 1_000_000.0, latencies))
-}
-
-/// What has been used so far.
-#[derive(Debug, Clone)]
-struct Counters {
-    at_us: f64,
-    statements: f64,
-    transactions: f64,
-    wal_bytes: f64,
-    /// Of API, worker and PostgreSQL.
-    cpu_us: [f64; 3],
-}
-
-impl Counters {
-    async fn read(fleet: &Fleet, context: &Context) -> Result<Self> {
-        let row = sqlx::query(
-            "select (select coalesce(sum(calls), 0) from pg_stat_statements)::float8,
-                    pg_snapshot_xmax(pg_current_snapshot())::text::float8,
-                    pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8",
-        )
-        .fetch_one(&fleet.database.db.pool_sqlx)
-        .await?;
-        Ok(Self {
-            at_us: now_us() as f64,
-            statements: row.get(0),
-            transactions: row.get(1),
-            wal_bytes: row.get(2),
-            cpu_us: fleet.cpu_us(context)?.map(|us| us as f64),
-        })
-    }
-
-    fn since(&self, before: &Self) -> Self {
-        self.combined(before, -1.0)
-    }
-
-    /// Without what idle processes use in the same time.
-    fn without(&self, idle: &Self) -> Self {
-        self.combined(idle, -self.at_us / idle.at_us)
-    }
-
-    fn combined(&self, other: &Self, factor: f64) -> Self {
-        Self {
-            at_us: self.at_us + factor * other.at_us,
-            statements: self.statements + factor * other.statements,
-            transactions: self.transactions + factor * other.transactions,
-            wal_bytes: self.wal_bytes + factor * other.wal_bytes,
-            cpu_us: std::array::from_fn(|i| self.cpu_us[i] + factor * other.cpu_us[i]),
-        }
-    }
 }
 
 /// Lists the executed statements, with the number of calls per turn.

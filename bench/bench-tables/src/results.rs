@@ -246,7 +246,6 @@ impl Results {
     }
 }
 
-#[cfg(test)]
 pub mod example;
 #[cfg(test)]
 mod tests;

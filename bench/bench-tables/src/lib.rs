@@ -1,0 +1,16 @@
+//! What benchmarks have measured: tables of values, their plots and their printed form. It measures nothing.
+//!
+//! # Layout
+//! - `results`  tables of values, claims, plots; read and written as JSON
+//! - `machine`  the machine's description
+//! - `print`    tables for a terminal
+//! - `svg`      plots
+#![expect(
+    clippy::print_stdout,
+    reason = "a part of a command-line program: its tables go to stdout"
+)]
+
+pub mod machine;
+pub mod print;
+pub mod results;
+pub mod svg;
