@@ -3,12 +3,14 @@
 //! - `packages`   those of package registries
 //! - `redis`      a Redis server
 //! - `redis_sse`  Redis streams behind a small Node server
+//! - `restate`    Restate's server
 //! - `nchan`      nginx with its publish/subscribe module
 
 pub mod nchan;
 pub mod packages;
 pub mod redis;
 pub mod redis_sse;
+pub mod restate;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

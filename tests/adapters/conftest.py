@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 from programs import ALL, Programs
 from responses_model import ResponsesModel
 
-from live_server import LiveServer
+from live_server import LiveServer, live_server
 from rejoin import Client
 
 
@@ -23,16 +22,8 @@ def model() -> Iterator[ResponsesModel]:
 
 @pytest.fixture(scope="session")
 def server(model: ResponsesModel) -> Iterator[LiveServer]:
-    """The live server. Without a binary, its tests are skipped; with CI=true they fail."""
-    binary = os.environ.get("REJOIN_TEST_BIN")
-    if not binary or not os.access(binary, os.X_OK):
-        reason = f"REJOIN_TEST_BIN names no binary that can be executed: {binary}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{reason}, and with CI=true nothing is skipped")
-        pytest.skip(reason)
-    server = LiveServer(binary, model.url)
-    yield server
-    server.stop()
+    """The live server."""
+    yield from live_server(model.url)
 
 
 @pytest.fixture(scope="session")

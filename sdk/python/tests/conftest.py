@@ -9,7 +9,7 @@ import pytest
 from protocol_server import ProtocolServer
 
 from cutting_proxy import CuttingProxy
-from live_server import LiveServer
+from live_server import LiveServer, live_server
 from rejoin import Client
 from scripted_model import ScriptedModel
 
@@ -37,16 +37,8 @@ def model() -> Iterator[ScriptedModel]:
 
 @pytest.fixture(scope="session")
 def server(model: ScriptedModel) -> Iterator[LiveServer]:
-    """The live server. Without a binary, its tests are skipped; with CI=true they fail."""
-    binary = os.environ.get("REJOIN_TEST_BIN")
-    if not binary or not os.access(binary, os.X_OK):
-        reason = f"REJOIN_TEST_BIN names no binary that can be executed: {binary}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{reason}, and with CI=true nothing is skipped")
-        pytest.skip(reason)
-    server = LiveServer(binary, model.url)
-    yield server
-    server.stop()
+    """The live server."""
+    yield from live_server(model.url)
 
 
 @pytest.fixture

@@ -12,9 +12,12 @@ import signal
 import subprocess
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+import pytest
 
 from rejoin import Client, Limits
 
@@ -24,6 +27,19 @@ STOP_LIMIT_S = 40
 FOREIGN = ("REJOIN_", "DATABASE_URL", "OPENAI_", "ANTHROPIC_", "GEMINI_", "OLLAMA_")
 # Retries that do not keep a test waiting.
 EAGER = Limits(pause_min_s=0.01, pause_max_s=0.05, first_contact_s=30)
+
+
+def live_server(model_url: str) -> Iterator[LiveServer]:
+    """The server of a fixture. Without a binary, its tests are skipped; with CI=true they fail."""
+    binary = os.environ.get("REJOIN_TEST_BIN")
+    if not binary or not os.access(binary, os.X_OK):
+        reason = f"REJOIN_TEST_BIN names no binary that can be executed: {binary}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{reason}, and with CI=true nothing is skipped")
+        pytest.skip(reason)
+    server = LiveServer(binary, model_url)
+    yield server
+    server.stop()
 
 
 class LiveServer:

@@ -62,11 +62,14 @@ impl ConnGuard {
     pub async fn from(pool: &Pool) -> Result<Self, PgError> {
         // In a task: a connection that is being opened is not abandoned with its request, either.
         let pool = pool.clone();
-        let object = match tokio::spawn(async move { pool.get().await }).await {
-            Ok(object) => object?,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        };
-        Ok(Self(Some(object)))
+        match tokio::spawn(async move { pool.get().await }).await {
+            Ok(object) => Ok(Self(Some(object?))),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime ends, and this task with it.
+                Err(_) => std::future::pending().await,
+            },
+        }
     }
 
     pub fn client(&self) -> &Object {
@@ -75,9 +78,13 @@ impl ConnGuard {
             .expect("a lent connection is there until its query was answered")
     }
 
-    /// Returns the connection to the pool.
-    pub fn release(mut self) {
-        self.0.take();
+    /// Returns the connection to the pool if its query succeeded, else closes it: what it has prepared may be the cause.
+    pub fn settle<T, E>(mut self, answer: Result<T, E>) -> Result<T, E> {
+        let object = self.0.take();
+        if answer.is_err() {
+            drop(object.map(Object::take));
+        }
+        answer
     }
 }
 
@@ -112,11 +119,11 @@ pub async fn query_one_scoped(
     let statement = client.prepare_cached(sql).await?;
     let begin_sql = scope.begin_sql();
     // In this order: each is sent when it is first polled. Before its opening, the statement would see no rows.
-    let (_, row, _) = tokio::try_join!(
+    let answer = tokio::try_join!(
         client.batch_execute(&begin_sql),
         client.query_opt(&statement, arguments),
         client.batch_execute("commit")
-    )?;
-    guard.release();
+    );
+    let (_, row, _) = guard.settle(answer)?;
     Ok(row)
 }

@@ -135,8 +135,8 @@ pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEve
              order by seq",
         )
         .await?;
-    let rows = client.query(&statement, &[&log_id, &after, &PAGE, &PAGE_BYTES]).await?;
-    guard.release();
+    let answer = client.query(&statement, &[&log_id, &after, &PAGE, &PAGE_BYTES]).await;
+    let rows = guard.settle(answer)?;
     let mut events = Vec::with_capacity(rows.len());
     for row in &rows {
         stored(row, 0).expand(after, &mut events);
@@ -162,8 +162,8 @@ pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, Store
         .await?;
     let index: Vec<i32> = (0..i32::try_from(logs.len()).unwrap_or(i32::MAX)).collect();
     let (ids, after): (Vec<Uuid>, Vec<i64>) = logs.iter().copied().unzip();
-    let rows = client.query(&statement, &[&index, &ids, &after, &TAIL_PAGE]).await?;
-    guard.release();
+    let answer = client.query(&statement, &[&index, &ids, &after, &TAIL_PAGE]).await;
+    let rows = guard.settle(answer)?;
     let mut events = Vec::with_capacity(rows.len());
     let mut of_row = Vec::new();
     for row in &rows {
@@ -182,8 +182,8 @@ pub async fn ends(pool: &Pool, logs: &[Uuid]) -> Result<Vec<(Uuid, i64)>, PgErro
     let statement = client
         .prepare_cached("select e.log_id, e.last_seq from unnest($1::uuid[]) w(log_id) join stream.log_ends e on e.log_id = w.log_id")
         .await?;
-    let rows = client.query(&statement, &[&logs]).await?;
-    guard.release();
+    let answer = client.query(&statement, &[&logs]).await;
+    let rows = guard.settle(answer)?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 

@@ -10,13 +10,13 @@ use uuid::Uuid;
 
 use crate::peers::packages;
 use crate::peers::redis::Redis;
+use crate::peers::restate::Restate;
 use crate::process::{self, Process};
 use crate::product::Fleet;
 use crate::scenario::Context;
 
 const FOLDER: &str = ".cache/bench/peers/turns";
 const SOURCES: &str = "bench/peers/turns";
-const RESTATE: &str = "node_modules/@restatedev/restate-server-linux-x64/bin/restate-server";
 const DBOS_DATABASE: &str = "bench_dbos_turns";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,8 +78,7 @@ pub(super) struct Running {
     processes: Vec<Process>,
     fleet: Option<Fleet>,
     redis: Option<Redis>,
-    /// Restate's log, removed at the end.
-    data: Option<PathBuf>,
+    restate: Option<Restate>,
 }
 
 impl Running {
@@ -93,7 +92,7 @@ impl Running {
             processes: Vec::new(),
             fleet: None,
             redis: None,
-            data: None,
+            restate: None,
         };
         let node = packages::node_program(&folder("node"));
         match who {
@@ -153,40 +152,28 @@ impl Running {
     }
 
     async fn start_restate(&mut self, node: &Path, port: &str, model_url: &str) -> Result<()> {
-        let data = std::env::temp_dir().join(format!("rejoin-bench-restate-turns-{}", std::process::id()));
-        let (ingress, admin) = (process::free_address()?, process::free_address()?);
-        let (own, service) = (process::free_address()?, process::free_address()?);
-        let mut server = Command::new(folder("node").join(RESTATE));
-        server
-            .args(["--node-name", "bench", "--base-dir"])
-            .arg(&data)
-            .env("RESTATE_INGRESS__BIND_ADDRESS", &ingress)
-            .env("RESTATE_ADMIN__BIND_ADDRESS", &admin)
-            .env("RESTATE_BIND_ADDRESS", &own)
-            .env("RESTATE_ADVERTISED_ADDRESS", format!("http://{own}/"))
-            .env("RESTATE_LOG_FILTER", "error")
-            .env("RESTATE_DISABLE_TELEMETRY", "true");
-        self.processes.push(Process::spawn(&mut server)?);
-        self.data = Some(data);
-        process::wait_until_ready(&format!("http://{admin}/health")).await?;
+        let server = Restate::start(&folder("node")).await?;
+        let service = process::free_address()?;
         let mut services = Command::new(node);
         services
             .arg(folder("node").join("restate.mjs"))
             .arg(port)
             .arg(service.rsplit(':').next().unwrap_or_default())
-            .env("RESTATE_INGRESS", format!("http://{ingress}"))
+            .env("RESTATE_INGRESS", &server.ingress)
             .env("RESTATE_LOGGING", "ERROR")
             .env("MODEL_URL", model_url)
             .env("AI_SDK_LOG_WARNINGS", "false");
         self.processes.push(Process::spawn(&mut services)?);
         process::wait_until_ready(&self.url).await?;
         self.http
-            .post(format!("http://{admin}/deployments"))
+            .post(format!("{}/deployments", server.admin))
             .json(&json!({"uri": format!("http://{service}")}))
             .send()
             .await?
             .error_for_status()?;
-        process::wait_until_ready(&format!("http://{ingress}/restate/health")).await
+        process::wait_until_ready(&format!("{}/restate/health", server.ingress)).await?;
+        self.restate = Some(server);
+        Ok(())
     }
 
     /// A turn with this message, in a new conversation.
@@ -218,6 +205,9 @@ impl Running {
         if let Some(redis) = &self.redis {
             cpu_us += redis.process().usage()?.cpu_us;
         }
+        if let Some(restate) = &self.restate {
+            cpu_us += process::tree_usage(restate.process().pid())?.cpu_us;
+        }
         if let Some(fleet) = &self.fleet {
             cpu_us += fleet.cpu_us(context)?.iter().sum::<u64>();
         } else if self.who == Who::Dbos
@@ -233,9 +223,8 @@ impl Running {
         for process in self.processes.drain(..).rev() {
             process.stop()?;
         }
-        if let Some(data) = self.data.take() {
-            // Left to the system's temporary folder otherwise.
-            let _ = std::fs::remove_dir_all(data);
+        if let Some(restate) = self.restate.take() {
+            restate.stop()?;
         }
         if self.who == Who::Dbos {
             let drop = format!("drop database if exists {DBOS_DATABASE} with (force)");

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tokio::process::Command;
 
 use crate::peers::packages;
-use crate::process::{self, Process};
+use crate::peers::restate::Restate;
 use crate::product::Fleet;
 use crate::results::{Better, Column, Of, PlotKind, Table};
 use crate::scenario::{Context, Recorder};
@@ -21,7 +21,6 @@ const FOLDER: &str = ".cache/bench/peers/remote";
 const SOURCES: &str = "bench/peers/remote";
 const PYTHON_PACKAGE: &str = "sdk/python/src";
 const NODE_PACKAGE: &str = "sdk/typescript/dist/index.js";
-const RESTATE: &str = "node_modules/@restatedev/restate-server-linux-x64/bin/restate-server";
 
 /// Timeout of a driver.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -208,29 +207,14 @@ async fn driven(context: &Context, who: Who, functions: usize, steps: usize, kin
             measured
         }
         Who::Restate => {
-            let data = std::env::temp_dir().join(format!("rejoin-bench-restate-{}", std::process::id()));
-            let (ingress, admin) = (process::free_address()?, process::free_address()?);
-            let own = process::free_address()?;
-            let mut server = std::process::Command::new(folder("node").join(RESTATE));
-            server
-                .args(["--node-name", "bench", "--base-dir"])
-                .arg(&data)
-                .env("RESTATE_INGRESS__BIND_ADDRESS", &ingress)
-                .env("RESTATE_ADMIN__BIND_ADDRESS", &admin)
-                .env("RESTATE_BIND_ADDRESS", &own)
-                .env("RESTATE_ADVERTISED_ADDRESS", format!("http://{own}/"))
-                .env("RESTATE_LOG_FILTER", "error")
-                .env("RESTATE_DISABLE_TELEMETRY", "true");
-            let server = Process::spawn(&mut server)?;
-            process::wait_until_ready(&format!("http://{admin}/health")).await?;
+            let server = Restate::start(&folder("node")).await?;
             command
-                .env("RESTATE_INGRESS", format!("http://{ingress}"))
-                .env("RESTATE_ADMIN", format!("http://{admin}"))
+                .env("RESTATE_INGRESS", &server.ingress)
+                .env("RESTATE_ADMIN", &server.admin)
                 .env("RESTATE_LOGGING", "ERROR")
                 .env("KIND", kind);
             let measured = output(&mut command).await;
             server.stop()?;
-            std::fs::remove_dir_all(&data).context("removing Restate's log")?;
             measured
         }
     }

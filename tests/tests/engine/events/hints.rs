@@ -28,7 +28,7 @@ async fn listener(db: &TestDatabase) -> (SharedBus, Receiver<Arc<Wake>>) {
     (bus, hints)
 }
 
-/// Writes one event of this text in a log of its own, and returns the log.
+/// Writes one event of this text in a new log, and returns the log.
 async fn write(db: &TestDatabase, bus: &SharedBus, text: &str) -> Uuid {
     let posted = post(db).await;
     claim(db, 1).await;
@@ -99,7 +99,7 @@ async fn hints_under_another_key_make_readers_query() {
     while !wakeup::next(&mut hints).await.all {}
 }
 
-/// LISTEN needs no privilege: whoever connects gets all payloads.
+/// LISTEN needs no privilege: every role that connects gets all payloads.
 #[tokio::test]
 async fn a_payload_shows_no_words_of_its_events() {
     let db = support::database().await;
