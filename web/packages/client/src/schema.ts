@@ -19,7 +19,7 @@ export interface components {
         /** @description An agent that the caller can choose */
         AgentItem: {
             description: string;
-            /** @description `single`, `sequential`, `loop`, `parallel` or `discussion` */
+            /** @description `single`, `sequential`, `loop`, `parallel`, `discussion` or `function` */
             flowType: string;
             /** Format: uuid */
             id: string;
