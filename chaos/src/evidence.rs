@@ -1,6 +1,6 @@
 //! Evidence of a run outside the database, as JSON lines in one directory: clients' responses (`posts`), readers'
 //! events (`readers`), tools' effects (`ledger`), results of programs and of their steps
-//! (`accepted`, `steps`), and injected faults with times (`faults`).
+//! (`results`, `steps`), and injected faults with times (`faults`).
 //!
 //! Written during the run; the checker reads nothing but these and the database.
 
@@ -120,12 +120,13 @@ pub struct Injected {
     pub worker: Option<Uuid>,
 }
 
-/// A result of a user's program that the API has accepted.
+/// A result of a user's program: written before it is sent, and again when the API has accepted it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Accepted {
+pub struct SentResult {
     pub run_id: Uuid,
     pub call_id: String,
     pub attempt: i64,
+    pub is_accepted: bool,
 }
 
 /// A result of a durable function's step that the API has recorded.
@@ -158,7 +159,7 @@ pub struct Evidence {
     pub directory: PathBuf,
     posts: Lines,
     readers: Lines,
-    accepted: Lines,
+    results: Lines,
     steps: Lines,
     faults: Lines,
     notes: Lines,
@@ -178,7 +179,7 @@ impl Evidence {
         Ok(Self {
             posts: lines("posts")?,
             readers: lines("readers")?,
-            accepted: lines("accepted")?,
+            results: lines("results")?,
             steps: lines("steps")?,
             faults: lines("faults")?,
             notes: lines("notes")?,
@@ -203,8 +204,8 @@ impl Evidence {
         write(&self.readers, session);
     }
 
-    pub fn accepted(&self, result: &Accepted) {
-        write(&self.accepted, result);
+    pub fn result(&self, result: &SentResult) {
+        write(&self.results, result);
     }
 
     pub fn step(&self, step: &RecordedStep) {
@@ -222,7 +223,14 @@ impl Evidence {
 
     /// Flushes all files.
     pub fn flush(&self) -> Result<()> {
-        for lines in [&self.posts, &self.readers, &self.accepted, &self.faults, &self.notes] {
+        for lines in [
+            &self.posts,
+            &self.readers,
+            &self.results,
+            &self.steps,
+            &self.faults,
+            &self.notes,
+        ] {
             lines.lock().expect("no panic while it is held").flush()?;
         }
         Ok(())

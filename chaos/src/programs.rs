@@ -1,5 +1,5 @@
 //! Users' programs that serve tools over HTTP: good ones, and ones that are gone in the middle of a call, hang past their lease and return, send
-//! a result twice, and give calls back. Each effect is in the ledger, each accepted result in the evidence.
+//! a result twice, and give calls back. Each effect is in the ledger, each result in the evidence.
 //!
 //! A program is a task of this process that speaks the worker protocol; being gone means that it never sends anything again.
 //!
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::client::{Client, answer_of};
-use crate::evidence::{Accepted, now_us};
+use crate::evidence::{SentResult, now_us};
 use crate::tools::{Effect, PROGRAM_ANSWER, PROGRAM_FLOW, PROGRAM_LOOK, PROGRAM_PAY};
 use crate::world::World;
 
@@ -241,13 +241,7 @@ impl Program {
         let body =
             json!({"workerId": id, "attempt": attempt, "output": {"done": call["input"]["step"], "attempt": attempt}});
         for _ in 0..if mood == Mood::CompletesTwice { 2 } else { 1 } {
-            if self.settle(call, "completion", &body).await {
-                self.client.world.evidence.accepted(&Accepted {
-                    run_id: id_of(&call["runId"]),
-                    call_id: call["callId"].as_str().unwrap_or_default().to_owned(),
-                    attempt,
-                });
-            }
+            self.complete(call, attempt, &body).await;
         }
     }
 
@@ -282,6 +276,22 @@ impl Program {
         (&*self.ledger)
             .write_all(line.as_bytes())
             .expect("the ledger can be written");
+    }
+
+    /// Sends the result of a call. The program can be gone between the API's commit and its answer: so the evidence has a result twice, as sent
+    /// and as accepted.
+    async fn complete(&self, call: &Value, attempt: i64, body: &Value) {
+        let mut result = SentResult {
+            run_id: id_of(&call["runId"]),
+            call_id: call["callId"].as_str().unwrap_or_default().to_owned(),
+            attempt,
+            is_accepted: false,
+        };
+        self.client.world.evidence.result(&result);
+        if self.settle(call, "completion", body).await {
+            result.is_accepted = true;
+            self.client.world.evidence.result(&result);
+        }
     }
 
     /// Sends the end of a call until it is answered. Returns whether it was accepted.

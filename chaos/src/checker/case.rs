@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use rejoin_runs::remote_calls::MAX_ATTEMPTS;
 
-use crate::evidence::{self, Accepted, Expected, Injected, Notes, Post, RecordedStep, Session, Target};
+use crate::evidence::{self, Expected, Injected, Notes, Post, RecordedStep, SentResult, Session, Target};
 use crate::plan::Plan;
 use crate::tools::Effect;
 use crate::witness::{self, Seen};
@@ -22,8 +22,8 @@ pub struct Case {
     pub effects: Vec<Effect>,
     /// Effects of the MCP server, which knows no runs: a call is identified by its arguments.
     pub outside: Vec<Effect>,
-    /// Results of users' programs that the API has accepted.
-    pub accepted: Vec<Accepted>,
+    /// Results that users' programs have sent.
+    pub results: Vec<SentResult>,
     /// Results of durable functions' steps that it has confirmed.
     pub steps: Vec<RecordedStep>,
     /// Runs with a call that was tried as often as it may be, and whose last program was lost or gave it back, by the record of the call.
@@ -255,7 +255,7 @@ pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
         sessions: evidence::read(directory, "readers")?,
         effects,
         outside: evidence::read(directory, "outside")?,
-        accepted: evidence::read(directory, "accepted")?,
+        results: evidence::read(directory, "results")?,
         steps: evidence::read(directory, "steps")?,
         steps_on_record: sqlx::query_as(
             "select c.run_id, c.call_id, s.number, s.output from kb.remote_steps s join kb.remote_calls c on c.id = s.call_id

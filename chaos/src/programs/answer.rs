@@ -7,8 +7,7 @@ use rand::random_range;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{Mood, Program, id_of};
-use crate::evidence::Accepted;
+use super::{Mood, Program};
 use crate::plan::Plan;
 
 const STEPS: i64 = 2;
@@ -70,12 +69,6 @@ impl Program {
         }
         let attempt = call["attempt"].as_i64().unwrap_or_default();
         let body = json!({"workerId": id, "attempt": attempt, "output": Value::Null});
-        if self.settle(call, "completion", &body).await {
-            self.client.world.evidence.accepted(&Accepted {
-                run_id: id_of(&call["runId"]),
-                call_id: call["callId"].as_str().unwrap_or_default().to_owned(),
-                attempt,
-            });
-        }
+        self.complete(call, attempt, &body).await;
     }
 }

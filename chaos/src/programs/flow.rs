@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::{Mood, Program, RETRY, id_of};
 use crate::client::answer_of;
-use crate::evidence::{Accepted, RecordedStep};
+use crate::evidence::RecordedStep;
 
 const PAY_STEP: i64 = 1;
 const WAIT_STEP: i64 = 2;
@@ -64,13 +64,7 @@ impl Program {
         }
         let output = json!({"done": call["input"]["step"], "attempt": attempt, "paid": paid});
         let body = json!({"workerId": id, "attempt": attempt, "output": output});
-        if self.settle(call, "completion", &body).await {
-            self.client.world.evidence.accepted(&Accepted {
-                run_id: id_of(&call["runId"]),
-                call_id: call["callId"].as_str().unwrap_or_default().to_owned(),
-                attempt,
-            });
-        }
+        self.complete(call, attempt, &body).await;
     }
 
     /// Returns the recorded steps of a call. None: it is gone.
