@@ -1,16 +1,16 @@
 //! The event writer of a worker process: group commit of all runs' events.
 //!
-//! A flush is one transaction: lock the logs under the fence, read their ends, insert. It starts immediately if the
-//! last one is longer ago than the flush interval, else when that has passed or the batch is full. Meanwhile the next
+//! A flush is one statement, the function `stream.write`: it locks the logs under the fence, reads their ends, and inserts. It starts immediately if
+//! the last one is longer ago than the flush interval, else when that has passed or the batch is full. Meanwhile the next
 //! batch gathers, and its deltas are merged where the wire allows it (`batch`). The queue is bounded: while the
 //! database is slow or unreachable, `append` waits, and with it the model's stream.
 //!
 //! Invariants: a run's events are written in `append` order (I2); none is written after the run's lease is lost (I4:
-//! the statement joins the live job by attempt and holds it KEY SHARE until the commit); a COMMIT with unknown outcome
-//! is resolved by looking for its first row and never repeated (F7).
+//! the statement joins the live job by attempt and holds it KEY SHARE until the commit); a flush whose outcome is unknown
+//! is repeated, and writes what is not there (F7), also if the first call arrives after the repeated one.
 //!
 //! - here     the queue, the batching loop, retries
-//! - `table`  one transaction per batch, and resolution of unknown commits
+//! - `table`  the statement of a batch
 //! - `model`  the loop under thousands of interleavings, over a failing table (tests)
 
 #[cfg(test)]
@@ -39,6 +39,7 @@ use rejoin_db::Db;
 use rejoin_db::failure_log::ErrorChain;
 use rejoin_faults::Fault;
 use rejoin_types::events::Event;
+use rejoin_types::ids;
 use table::Table;
 
 /// Settings of the writer.
@@ -65,7 +66,7 @@ impl Default for WriterOptions {
     }
 }
 
-/// Timeout of a flush: its connection is then dropped, and its outcome looked up.
+/// Timeout of a flush: its connection is then closed, and the flush repeated.
 const FLUSH_LIMIT: Duration = Duration::from_secs(10);
 /// Retry interval while the database is unreachable.
 const RETRY: Duration = Duration::from_millis(200);
@@ -223,12 +224,9 @@ struct Written {
 trait Store: Send + 'static {
     type Failed: Into<Box<dyn Error + Send + Sync>> + Send;
 
-    /// One transaction: appends the events of all streams whose lease holds. An error, or a future that was dropped, does not say whether it
-    /// was committed: [`Store::settle`] does.
-    fn write(&mut self, batch: &Batch) -> impl Future<Output = Result<Written, Self::Failed>> + Send;
-
-    /// After an unanswered write: returns the streams whose lease is lost, if it was committed. If None, it will never be committed.
-    fn settle(&mut self) -> impl Future<Output = Option<Vec<Arc<RunStream>>>> + Send;
+    /// One transaction: appends the events of all streams whose lease holds, unless they are there. After an error, or if the future was dropped,
+    /// the caller repeats it with the same `flush_id`.
+    fn write(&mut self, flush_id: i64, batch: &Batch) -> impl Future<Output = Result<Written, Self::Failed>> + Send;
 }
 
 /// Writes batches, retrying until they succeed.
@@ -242,9 +240,10 @@ impl<S: Store> Flusher<S> {
         if batch.is_empty() {
             return;
         }
+        let mut flush_id = new_flush_id();
         let mut logged = false;
         loop {
-            let error = match timeout(FLUSH_LIMIT, self.store.write(batch)).await {
+            let error = match timeout(FLUSH_LIMIT, self.store.write(flush_id, batch)).await {
                 Ok(Ok(written)) => return self.committed(batch, &written.lost, written.rows),
                 Ok(Err(error)) => ErrorChain(&*error.into()).to_string(),
                 Err(_) => format!("no answer within {} s", FLUSH_LIMIT.as_secs()),
@@ -257,8 +256,8 @@ impl<S: Store> Flusher<S> {
                 );
                 logged = true;
             }
-            if let Some(lost) = self.store.settle().await {
-                return self.committed(batch, &lost, Vec::new());
+            if rejoin_faults::enabled(Fault::CommitRepeated) {
+                flush_id = new_flush_id();
             }
             sleep(RETRY).await;
         }
@@ -279,4 +278,9 @@ impl<S: Store> Flusher<S> {
             ..Wake::default()
         });
     }
+}
+
+/// A random number.
+fn new_flush_id() -> i64 {
+    ids::new().as_u64_pair().1.cast_signed()
 }

@@ -63,12 +63,13 @@ impl StoredRow {
     }
 }
 
-/// Columns of the rows inserted by a flush. The events of a log are pushed in their order.
+/// Columns of the rows of a flush, which the database numbers. The events of a log are pushed in their order.
 #[derive(Default)]
 pub(super) struct NewRows<'a> {
-    pub logs: Vec<Uuid>,
-    pub first_seqs: Vec<Option<i64>>,
-    pub seqs: Vec<i64>,
+    /// The number of each row's stream, from 1.
+    pub streams: Vec<i32>,
+    /// How many events each row has.
+    pub events: Vec<i32>,
     pub runs: Vec<Uuid>,
     pub types: Vec<&'static str>,
     pub data: Vec<Cow<'a, str>>,
@@ -76,37 +77,43 @@ pub(super) struct NewRows<'a> {
 
 impl<'a> NewRows<'a> {
     /// Adds an event, to the last row if it fits there.
-    pub fn push(&mut self, log_id: Uuid, seq: i64, run_id: Uuid, kind: &'static str, data: &'a str) {
-        if let (Some(last_log), Some(first), Some(last_seq), Some(last_run), Some(last_kind), Some(last)) = (
-            self.logs.last(),
-            self.first_seqs.last_mut(),
-            self.seqs.last_mut(),
-            self.runs.last(),
+    pub fn push(&mut self, stream: i32, run_id: Uuid, kind: &'static str, data: &'a str) {
+        if let (Some(last_stream), Some(events), Some(last_kind), Some(last)) = (
+            self.streams.last(),
+            self.events.last_mut(),
             self.types.last(),
             self.data.last_mut(),
-        ) && *last_log == log_id
-            && *last_run == run_id
+        ) && *last_stream == stream
             && *last_kind == kind
-            && *last_seq + 1 == seq
             && last.len() + SEPARATOR.len() + data.len() <= MAX_BYTES
         {
-            first.get_or_insert(*last_seq);
-            *last_seq = seq;
+            *events += 1;
             let packed = last.to_mut();
             packed.push_str(SEPARATOR);
             packed.push_str(data);
             return;
         }
-        self.logs.push(log_id);
-        self.first_seqs.push(None);
-        self.seqs.push(seq);
+        self.streams.push(stream);
+        self.events.push(1);
         self.runs.push(run_id);
         self.types.push(kind);
         self.data.push(Cow::Borrowed(data));
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.seqs.is_empty()
+    pub fn len(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// The row at `index`, whose last event got the number `seq`.
+    pub fn stored(&self, index: usize, seq: i64) -> StoredRow {
+        let before = i64::from(self.events[index]) - 1;
+        StoredRow {
+            first_seq: (before > 0).then_some(seq - before),
+            seq,
+            run_id: Some(self.runs[index]),
+            kind: self.types[index].to_owned(),
+            data: Bytes::copy_from_slice(self.data[index].as_bytes()),
+        }
     }
 }
 
@@ -114,18 +121,12 @@ impl<'a> NewRows<'a> {
 mod tests {
     use super::*;
 
-    fn read(rows: &NewRows, after: i64) -> Vec<(i64, String, String)> {
+    fn read(rows: &NewRows, mut seq: i64, after: i64) -> Vec<(i64, String, String)> {
         let mut events = Vec::new();
-        for i in 0..rows.seqs.len() {
-            let row = StoredRow {
-                first_seq: rows.first_seqs[i],
-                seq: rows.seqs[i],
-                run_id: Some(rows.runs[i]),
-                kind: rows.types[i].to_owned(),
-                data: Bytes::copy_from_slice(rows.data[i].as_bytes()),
-            };
-            if row.seq > after {
-                row.expand(after, &mut events);
+        for i in 0..rows.len() {
+            seq += i64::from(rows.events[i]);
+            if seq > after {
+                rows.stored(i, seq).expand(after, &mut events);
             }
         }
         let text = |data: &Bytes| String::from_utf8(data.to_vec()).expect("it was text");
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_was_packed_reads_as_it_was_written_from_every_cursor() {
-        let (log, run, long) = (Uuid::now_v7(), Uuid::now_v7(), "x".repeat(MAX_BYTES - 10));
+        let (run, long) = (Uuid::now_v7(), "x".repeat(MAX_BYTES - 10));
         let events = [
             (8, "token", "a"),
             (9, "token", "b"),
@@ -149,28 +150,27 @@ mod tests {
             (15, "token", "g"),
         ];
         let mut rows = NewRows::default();
-        for (seq, kind, data) in events {
-            rows.push(log, seq, run, kind, data);
+        for (_, kind, data) in events {
+            rows.push(1, run, kind, data);
         }
-        assert_eq!(rows.first_seqs, [Some(8), None, Some(12), Some(14)]);
-        assert_eq!(rows.seqs, [10, 11, 13, 15]);
+        assert_eq!(rows.events, [3, 1, 2, 2]);
         for after in 7..=15 {
             let left: Vec<_> = events
                 .iter()
                 .filter(|(seq, _, _)| *seq > after)
                 .map(|(seq, kind, data)| (*seq, (*kind).to_owned(), (*data).to_owned()))
                 .collect();
-            assert_eq!(read(&rows, after), left, "after {after}");
+            assert_eq!(read(&rows, 7, after), left, "after {after}");
         }
     }
 
     #[test]
-    fn rows_are_of_one_log_one_tree_and_without_a_gap() {
-        let [a, b] = [Uuid::now_v7(), Uuid::now_v7()];
+    fn a_row_is_of_one_stream() {
+        let run = Uuid::now_v7();
         let mut rows = NewRows::default();
-        for (log, seq, run) in [(a, 1, a), (b, 2, a), (b, 3, b), (b, 5, b)] {
-            rows.push(log, seq, run, "token", "t");
+        for stream in [1, 2, 2, 1] {
+            rows.push(stream, run, "token", "t");
         }
-        assert_eq!(rows.first_seqs, [None; 4]);
+        assert_eq!((rows.streams, rows.events), (vec![1, 2, 1], vec![1, 2, 1]));
     }
 }

@@ -1,5 +1,5 @@
 //! Tests of the writer's loop under thousands of interleavings: two workers, a run that is taken over midway, and a
-//! database whose answers fail, are late or never arrive, before and after the commit.
+//! database whose answers fail, are late or never arrive, before and after the commit, and that can execute a call after its repetition.
 //!
 //! Properties: a run's events are written once and in order (I2); `flush` succeeds only if all of them are (the run's
 //! next record depends on it); nothing is written after the lease is lost; closing loses nothing; readers are woken
@@ -14,6 +14,8 @@ use tokio::sync::{broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::super::batch::OfLog;
+use super::super::stream::Seen;
 use super::*;
 use crate::wakeup::Bus;
 use rejoin_types::events::Kind;
@@ -30,6 +32,16 @@ const RUNS: [(Uuid, Uuid); 3] = [
     (Uuid::from_u128(13), LOGS[1]),
 ];
 
+/// The events of a stream in a flush, with the log's last number that its attempt knew.
+struct Appended {
+    stream: Arc<RunStream>,
+    known: i64,
+    texts: Vec<String>,
+}
+
+/// The streams of a flush, with their log's last number. None: the lease is lost.
+type Answer = Vec<(Arc<RunStream>, Option<i64>)>;
+
 /// A model of a database: rows, and locks held until a transaction ends.
 #[derive(Clone, Default)]
 struct Server {
@@ -37,16 +49,23 @@ struct Server {
     locks: Arc<tokio::sync::Mutex<()>>,
 }
 
+struct ModelRow {
+    flush_id: i64,
+    run: Uuid,
+    attempt: i32,
+    text: String,
+}
+
 #[derive(Default)]
 struct Rows {
     /// Attempts that were taken over.
     taken: BTreeMap<Uuid, i32>,
-    /// Each log's events: run, attempt, text.
-    logs: BTreeMap<Uuid, Vec<(Uuid, i32, String)>>,
+    /// Each log's events.
+    logs: BTreeMap<Uuid, Vec<ModelRow>>,
     /// The number of events at the last wake-up.
     woken: BTreeMap<Uuid, usize>,
     /// Answers that never arrive.
-    unanswered: Vec<oneshot::Sender<Vec<Arc<RunStream>>>>,
+    unanswered: Vec<oneshot::Sender<Answer>>,
     transactions: Vec<JoinHandle<()>>,
 }
 
@@ -61,53 +80,70 @@ impl Server {
             let of_log = rows.logs.entry(stream.log_id).or_default();
             of_log
                 .iter()
-                .filter(|(run, attempt, _)| (*run, *attempt) == (stream.run_id, stream.attempt))
-                .map(|(_, _, text)| text.as_str())
+                .filter(|row| (row.run, row.attempt) == (stream.run_id, stream.attempt))
+                .map(|row| row.text.as_str())
                 .collect()
         })
     }
 
-    /// Starts the next attempt of a run, as soon as no transaction locks the last one.
-    async fn take_over(&self, run: Uuid) {
+    /// Starts the next attempt of a run, as soon as no transaction locks the last one. Returns its log's last number.
+    async fn take_over(&self, (run, log): (Uuid, Uuid)) -> i64 {
         let _locks = self.locks.lock().await;
-        self.rows(|rows| rows.taken.insert(run, 1));
+        self.rows(|rows| {
+            rows.taken.insert(run, 1);
+            number(rows.logs.get(&log).map_or(0, Vec::len))
+        })
     }
 
     /// Executes a transaction, from its arrival to its end.
-    async fn transact(
-        self,
-        appended: Vec<(Arc<RunStream>, String)>,
-        answer: oneshot::Sender<Vec<Arc<RunStream>>>,
-        outcome: oneshot::Sender<Vec<Arc<RunStream>>>,
-    ) {
-        pause().await;
+    async fn transact(self, flush_id: i64, appended: Vec<Appended>, answer: oneshot::Sender<Answer>) {
+        for _ in 0..any(3) {
+            pause().await;
+        }
         let locks = self.locks.lock().await;
         let is_lost =
             |rows: &Rows, stream: &RunStream| rows.taken.get(&stream.run_id).is_some_and(|n| *n >= stream.attempt);
         let (lost, kept): (Vec<_>, Vec<_>) =
-            self.rows(|rows| appended.into_iter().partition(|(stream, _)| is_lost(rows, stream)));
+            self.rows(|rows| appended.into_iter().partition(|of| is_lost(rows, &of.stream)));
+        let mut outcome: Answer = lost.into_iter().map(|of| (of.stream, None)).collect();
         pause().await;
         if once_in(8) {
-            // It is rolled back: a later lookup will find nothing.
+            // It is rolled back.
             return;
         }
         self.rows(|rows| {
-            for (stream, text) in kept {
+            let before: BTreeMap<Uuid, usize> = LOGS.map(|log| (log, rows.logs.get(&log).map_or(0, Vec::len))).into();
+            for Appended { stream, known, texts } in kept {
                 let of_log = rows.logs.entry(stream.log_id).or_default();
-                of_log.push((stream.run_id, stream.attempt, text));
+                let known = usize::try_from(known).unwrap_or_default();
+                if !of_log[..before[&stream.log_id]]
+                    .iter()
+                    .skip(known)
+                    .any(|row| row.flush_id == flush_id)
+                {
+                    of_log.extend(texts.into_iter().map(|text| ModelRow {
+                        flush_id,
+                        run: stream.run_id,
+                        attempt: stream.attempt,
+                        text,
+                    }));
+                }
+                let end = number(of_log.len());
+                outcome.push((stream, Some(end)));
             }
         });
         drop(locks);
-        let lost: Vec<_> = lost.into_iter().map(|(stream, _)| stream).collect();
-        // A later lookup is answered. No caller may be left.
-        let _ = outcome.send(lost.clone());
         match any(6) {
             0 => drop(answer),
             1 => self.rows(|rows| rows.unanswered.push(answer)),
             // The caller may have given up.
-            _ => drop(answer.send(lost)),
+            _ => drop(answer.send(outcome)),
         }
     }
+}
+
+fn number(len: usize) -> i64 {
+    i64::try_from(len).unwrap_or(i64::MAX)
 }
 
 impl Bus for Server {
@@ -128,15 +164,12 @@ impl Bus for Server {
 /// A worker's connection.
 struct Connection {
     server: Server,
-    /// The outcome of the sent transaction.
-    outcome: Option<oneshot::Receiver<Vec<Arc<RunStream>>>>,
 }
 
 impl Store for Connection {
     type Failed = &'static str;
 
-    async fn write(&mut self, batch: &Batch) -> Result<Written, &'static str> {
-        self.outcome = None;
+    async fn write(&mut self, flush_id: i64, batch: &Batch) -> Result<Written, &'static str> {
         pause().await;
         if once_in(8) {
             return Err("no connection");
@@ -145,44 +178,52 @@ impl Store for Connection {
             serde_json::from_str::<Value>(data).expect("it is JSON")["token"]
                 .as_str()
                 .map(str::to_owned)
+                .expect("it is a token")
+        };
+        let of_stream = |log: &OfLog, nth: usize| Appended {
+            stream: log.streams[nth].clone(),
+            known: log.streams[nth].seen.last(),
+            texts: log
+                .events
+                .iter()
+                .filter(|(of, _)| *of == nth)
+                .map(|(_, event)| text(&event.data))
+                .collect(),
         };
         let appended = batch
             .logs
             .iter()
-            .flat_map(|log| log.events.iter().map(|(of, event)| (log.streams[*of].clone(), event)))
-            .map(|(stream, event)| (stream, text(&event.data).expect("it is a token")))
+            .flat_map(|log| (0..log.streams.len()).map(|nth| of_stream(log, nth)))
             .collect();
         let (answer, answered) = oneshot::channel();
-        let (decide, outcome) = oneshot::channel();
-        self.outcome = Some(outcome);
-        let transaction = spawn(self.server.clone().transact(appended, answer, decide));
+        let transaction = spawn(self.server.clone().transact(flush_id, appended, answer));
         self.server.rows(|rows| rows.transactions.push(transaction));
-        let lost = answered.await.map_err(|_| "the connection broke")?;
+        let answer = answered.await.map_err(|_| "the connection broke")?;
+        let mut lost = Vec::new();
+        for (stream, end) in answer {
+            match end {
+                Some(end) => stream.seen.advance(end),
+                None => lost.push(stream),
+            }
+        }
         Ok(Written { lost, rows: Vec::new() })
-    }
-
-    async fn settle(&mut self) -> Option<Vec<Arc<RunStream>>> {
-        self.outcome.take()?.await.ok()
     }
 }
 
-fn stream((run_id, log_id): (Uuid, Uuid), attempt: i32) -> Arc<RunStream> {
+fn stream((run_id, log_id): (Uuid, Uuid), attempt: i32, known: i64) -> Arc<RunStream> {
     Arc::new(RunStream {
         log_id,
         root_run_id: run_id,
         run_id,
         attempt,
         lost: CancellationToken::new(),
-        seen: Default::default(),
+        seen: Seen::through(known),
     })
 }
 
 /// A worker, with its writer.
 fn worker(server: &Server) -> (EventWriter, JoinHandle<()>) {
-    let connection = Connection {
-        server: server.clone(),
-        outcome: None,
-    };
+    let connection = Connection { server: server.clone() };
     let options = WriterOptions {
         flush_interval: Duration::from_millis(5),
         max_batch: 3,
@@ -197,7 +238,8 @@ fn worker(server: &Server) -> (EventWriter, JoinHandle<()>) {
 async fn attempt(server: Server, writer: EventWriter, stream: Arc<RunStream>) -> String {
     let mut appended = String::new();
     for i in 0..EVENTS {
-        let token = format!("{i} ");
+        // Neighbours can be equal.
+        let token = format!("{} ", i / 3);
         let event = Event::of(stream.run_id, Kind::Token { token: token.clone() });
         if writer.append(&stream, &event).await.is_err() {
             return appended;
@@ -218,13 +260,13 @@ async fn attempt(server: Server, writer: EventWriter, stream: Arc<RunStream>) ->
 async fn run_once_or_twice(server: Server, writers: [EventWriter; 2], run: (Uuid, Uuid)) {
     let [first, second] = writers;
     let is_taken = once_in(2);
-    let [one, two] = [1, 2].map(|attempt| stream(run, attempt));
+    let one = stream(run, 1, 0);
     let running = spawn(attempt(server.clone(), first, one.clone()));
     if is_taken {
         for _ in 0..any(4) {
             pause().await;
         }
-        server.take_over(run.0).await;
+        let two = stream(run, 2, server.take_over(run).await);
         let appended = attempt(server.clone(), second, two.clone()).await;
         assert_eq!(server.text_of(&two), appended);
     }
@@ -257,8 +299,8 @@ fn events_are_written_once_in_order_under_the_runs_lease() {
             for (log, events) in &rows.logs {
                 let woken = rows.woken.get(log).copied().unwrap_or(0);
                 assert_eq!(woken, events.len(), "readers were woken after the last commit");
-                for (run, ..) in events {
-                    let attempts: Vec<i32> = events.iter().filter(|of| of.0 == *run).map(|of| of.1).collect();
+                for ModelRow { run, .. } in events {
+                    let attempts: Vec<i32> = events.iter().filter(|of| of.run == *run).map(|of| of.attempt).collect();
                     assert!(attempts.is_sorted(), "a zombie wrote after its successor");
                 }
             }
@@ -272,7 +314,7 @@ fn closing_writes_what_waits() {
     explore(ORDERS / 4, || async {
         let server = Server::default();
         let (writer, running) = worker(&server);
-        let stream = stream(RUNS[0], 1);
+        let stream = stream(RUNS[0], 1, 0);
         let events = any(EVENTS);
         for i in 0..events {
             let token = format!("{i} ");

@@ -32,8 +32,7 @@ const TIMED: &[&str] = &[
     "pg_notify",
     "from unnest($1::int[], $2::uuid[], $3::bigint[]) c(i, log, after)",
     "join stream.log_ends e on",
-    "with wanted as materialized",
-    "insert into stream.events (log_id, first_seq, seq",
+    "from stream.write(",
     "pg_stat_statements",
     // Heartbeats, sweeps and schedules.
     "pg_try_advisory_xact_lock",
