@@ -31,6 +31,8 @@ const PAUSE_MS: u64 = 10;
 const TOKENS: usize = 300;
 /// Timeout of an answer, with its fault.
 const LIMIT: Duration = Duration::from_secs(90);
+/// For a heartbeat interval (5 s) after a start of PostgreSQL, workers do not take each other for dead, since all of them lost their sessions.
+const SETTLED_S: f64 = 6.0;
 /// Delay before the reader connects again.
 const RECONNECT: Duration = Duration::from_millis(20);
 
@@ -61,6 +63,7 @@ impl Scenario for Recovery {
             base_url,
             address: process::free_address()?,
         };
+        site.wait_until_settled().await?;
         for (row, fault, times) in [
             (WORKER, Fault::Worker, context.sized(10, 1)),
             (ALL, Fault::All, context.sized(5, 1)),
@@ -74,7 +77,7 @@ impl Scenario for Recovery {
         out.note(format!(
             "An answer of {TOKENS} tokens, one each {PAUSE_MS} ms; the fault comes after {BEFORE}. The wait is the longest time between two \
              tokens at the reader, which connects again with `Last-Event-ID` after {} ms. It includes the start of the processes, and the first \
-             token of the model, which is asked again.",
+             token of the model, which is asked again. PostgreSQL has run for {SETTLED_S} s before.",
             RECONNECT.as_millis()
         ));
         drop(model);
@@ -134,6 +137,14 @@ impl Site<'_> {
 
     fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
+    }
+
+    async fn wait_until_settled(&self) -> Result<()> {
+        sqlx::query("select pg_sleep($1 - extract(epoch from clock_timestamp() - pg_postmaster_start_time())::float8)")
+            .bind(SETTLED_S)
+            .execute(&self.database.db.pool_sqlx)
+            .await?;
+        Ok(())
     }
 
     /// The reader's wait, fault by fault.
