@@ -198,11 +198,13 @@ pub struct Record {
     /// The group of workers that may serve it.
     pub group: String,
     pub tool: String,
+    /// The model's id of the call.
+    pub call_id: String,
     /// The queue of its job.
     pub queue: String,
     /// It executes the turn of an agent: what its run's events have besides their type, as JSON.
     pub answers: Option<String>,
-    /// A step has written text, and has not ended.
+    /// A step of an agent's turn has written text or emitted an event, and has not ended.
     pub is_writing: bool,
 }
 
@@ -217,8 +219,8 @@ impl Record {
 pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Record>, sqlx::Error> {
     sqlx::query_as!(
         Record,
-        r#"select run_id, worker_id, attempt, suspensions, output_schema, queue as "group", tool, kb.remote_queue(project_id, queue, tool, version) as "queue!",
-                  answers, writing_step is not null as "is_writing!"
+        r#"select run_id, worker_id, attempt, suspensions, output_schema, queue as "group", tool, call_id,
+                  kb.remote_queue(project_id, queue, tool, version) as "queue!", answers, writing_step is not null as "is_writing!"
            from kb.remote_calls where id = $1"#,
         id
     )

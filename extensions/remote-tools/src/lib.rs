@@ -8,7 +8,7 @@
 //! - `registrations` workers and their tools: rows of `kb.remote_workers` and `kb.remote_tools`
 //! - `calls`         calls of a worker: claim, renew, progress, retry
 //! - `steps`         steps of durable functions, and signals to them
-//! - `texts`         text of answers, before their end
+//! - `texts`         text of answers and events of programs, before the end of their call
 //! - `waiting`       claims that wait for a call
 //! - `tool`          a registered tool, as agents and MCP clients get it
 //! - `extension`     the tools of a workspace, and the sweeps

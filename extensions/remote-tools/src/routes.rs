@@ -5,7 +5,7 @@
 //! - `results`       a call ends, or reports progress
 //! - `steps`         what durable functions have done
 //! - `suspension`    what they wait for
-//! - `text`          answers that they write while they work
+//! - `text`          answers that they write and events that they emit while they work
 //! - `signals`       other programs' signals to such functions
 
 pub mod claims;

@@ -1,18 +1,66 @@
-//! Text that the function of an agent writes while it works: published as tokens of its run.
+//! What programs publish while they work: text that the function of an agent writes, as tokens of its run, and events of their own, which any
+//! function of a run emits.
 
 use rejoin_event_log::wakeup::Wake;
 use rejoin_faults::Fault;
+use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
-/// A piece of text.
+/// Something that a program publishes.
 #[derive(Debug, Clone, Copy)]
 pub struct Piece<'a> {
-    /// Number of the step that writes it.
+    /// Number of the step that writes it. 0: an event that was emitted outside of steps.
     pub step: i32,
     /// Order within the step, from 1.
     pub number: i32,
-    pub text: &'a str,
+    pub content: Content<'a>,
+}
+
+/// The content of a piece.
+#[derive(Debug, Clone, Copy)]
+pub enum Content<'a> {
+    /// A part of the answer.
+    Text(&'a str),
+    /// An event of the program's own. With the model's id of the call, unless it executes the turn of an agent.
+    Event {
+        name: &'a str,
+        data: &'a Value,
+        call_id: Option<&'a str>,
+    },
+}
+
+impl<'a> Content<'a> {
+    /// The type of its event.
+    fn kind(self) -> &'static str {
+        match self {
+            Content::Text(_) => "token",
+            Content::Event { .. } => "custom",
+        }
+    }
+
+    /// What it adds to the answer.
+    fn text(self) -> &'a str {
+        match self {
+            Content::Text(text) => text,
+            Content::Event { .. } => "",
+        }
+    }
+
+    /// Returns its event, in the form of all events: the common fields follow those of its type.
+    fn to_json(self, fields: &str) -> String {
+        let common = &fields[1..];
+        match self {
+            Content::Text(text) => format!(r#"{{"type":"token","token":{},{common}"#, Value::from(text)),
+            Content::Event { name, data, call_id } => {
+                let call_id = call_id.map_or_else(String::new, |id| format!(r#","callId":{}"#, Value::from(id)));
+                format!(
+                    r#"{{"type":"custom","name":{},"data":{data}{call_id},{common}"#,
+                    Value::from(name)
+                )
+            }
+        }
+    }
 }
 
 /// What became of a piece.
@@ -22,7 +70,7 @@ pub enum Written {
     Written(Wake),
     /// The attempt does not have the call.
     Stale,
-    /// Another step writes.
+    /// Another step of the agent's turn writes.
     OtherStep,
     /// The step has ended.
     Ended,
@@ -30,7 +78,7 @@ pub enum Written {
     Missing,
 }
 
-/// Publishes a piece of the answer. `fields`: what the events of the run have besides their type.
+/// Publishes a piece. `fields`: what the events of the run have besides their type.
 pub async fn write(
     db: &mut PgConnection,
     call_id: Uuid,
@@ -49,13 +97,14 @@ pub async fn write(
         .await?;
     }
     let written = sqlx::query!(
-        r#"select outcome as "outcome!", log_id from kb.write_remote_text($1, $2, $3, $4, $5, $6)"#,
+        r#"select outcome as "outcome!", log_id from kb.write_remote_piece($1, $2, $3, $4, $5, $6, $7)"#,
         call_id,
         attempt,
         piece.step,
         piece.number,
-        piece.text,
-        token(piece.text, fields)
+        piece.content.text(),
+        piece.content.kind(),
+        piece.content.to_json(fields)
     )
     .fetch_optional(db)
     .await?;
@@ -71,13 +120,7 @@ pub async fn write(
     })
 }
 
-/// The event, in the form of all events: the common fields follow those of its type.
-fn token(text: &str, fields: &str) -> String {
-    let text = serde_json::Value::from(text);
-    format!(r#"{{"type":"token","token":{text},{}"#, &fields[1..])
-}
-
-/// A step has ended, or all have (`None`): what it has written stays if it has completed, else its readers discard it.
+/// A step of an agent's turn has ended, or all have (`None`): what it has published stays if it has completed, else its readers discard it.
 pub async fn settle(
     db: &mut PgConnection,
     call_id: Uuid,
@@ -110,21 +153,42 @@ pub async fn written(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<String, s
 #[cfg(test)]
 mod tests {
     use rejoin_types::events::{Event, Kind};
+    use serde_json::json;
 
     use super::*;
+
+    /// An event of a sub-agent, and the fields that it has besides its type.
+    fn of_sub_agent(kind: Kind) -> (Event, String) {
+        let (run_id, parent) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let event = Event {
+            parent_run_id: Some(parent),
+            ..Event::of(run_id, kind)
+        };
+        (event, format!(r#"{{"runId":"{run_id}","parentRunId":"{parent}"}}"#))
+    }
 
     #[test]
     fn a_piece_has_the_form_of_the_tokens_of_workers() {
         let text = "a \"quote\"\nand \u{1}".to_owned();
-        let event = Event {
-            parent_run_id: Some(Uuid::from_u128(2)),
-            ..Event::of(Uuid::from_u128(1), Kind::Token { token: text.clone() })
-        };
-        let fields = format!(
-            r#"{{"runId":"{}","parentRunId":"{}"}}"#,
-            Uuid::from_u128(1),
-            Uuid::from_u128(2)
-        );
-        assert_eq!(token(&text, &fields), event.to_json());
+        let (event, fields) = of_sub_agent(Kind::Token { token: text.clone() });
+        assert_eq!(Content::Text(&text).to_json(&fields), event.to_json());
+    }
+
+    #[test]
+    fn an_event_of_a_program_has_the_form_of_all_events() {
+        let data = json!({"done": [1, null, "a \"quote\"\n"]});
+        for call_id in [None, Some("call \"1\"")] {
+            let (event, fields) = of_sub_agent(Kind::Custom {
+                name: "progress".to_owned(),
+                data: data.clone(),
+                call_id: call_id.map(str::to_owned),
+            });
+            let content = Content::Event {
+                name: "progress",
+                data: &data,
+                call_id,
+            };
+            assert_eq!(content.to_json(&fields), event.to_json());
+        }
     }
 }

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
+use crate::run_query;
+use crate::runs::Run;
+
 /// The kind of the jobs.
 pub const KIND: &str = "remote_call";
 /// Maximum number of attempts of a call that may be repeated after a lost worker. One that may not has one.
@@ -162,6 +165,14 @@ pub async fn written(db: impl PgExecutor<'_>, run_id: Uuid, turn_step: i32) -> R
     )
     .fetch_one(db)
     .await
+}
+
+/// Returns what the events of a call's run have besides their type, as JSON. None: the call has no run.
+pub async fn event_fields(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<String>, sqlx::Error> {
+    let run = run_query!("select", "from kb.run_of_remote_call($1)", id)
+        .fetch_optional(db)
+        .await?;
+    Ok(run.as_ref().map(Run::event_fields))
 }
 
 /// Returns the calls that a run waits for.

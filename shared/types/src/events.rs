@@ -385,6 +385,17 @@ pub enum Kind {
     /// The structured output, if a JSON Schema requires it. Precedes the assistant's message, whose text is the same as
     /// JSON.
     Output { output: Value },
+    /// An event of a user's program, which it has emitted while it executed a tool or the turn of an agent.
+    #[schema(rename_all = "camelCase")]
+    Custom {
+        /// 1 to 64 letters, digits, `_`, `.`, `:` and `-`.
+        name: String,
+        /// Any JSON.
+        data: Value,
+        /// The call of the tool. None: the turn of an agent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call_id: Option<String>,
+    },
     /// Always before `done`.
     Error {
         error: String,
@@ -447,6 +458,7 @@ impl Kind {
             Kind::DebugContext { .. } => "debug_context",
             Kind::Limit { .. } => "limit",
             Kind::Output { .. } => "output",
+            Kind::Custom { .. } => "custom",
             Kind::Error { .. } => "error",
             Kind::Done { .. } => "done",
             Kind::Unknown => "unknown",
@@ -455,43 +467,4 @@ impl Kind {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_token_is_what_the_wire_shows() {
-        let run = Uuid::nil();
-        let event = Event::of(run, Kind::Token { token: "Hel".into() });
-        assert_eq!(
-            serde_json::from_str::<Value>(&event.to_json()).unwrap(),
-            json!({"type": "token", "runId": run, "token": "Hel"})
-        );
-    }
-
-    #[test]
-    fn meta_names_its_agent_once() {
-        let event = Event::of(
-            Uuid::nil(),
-            Kind::Meta {
-                conversation_id: None,
-                agent_definition_id: None,
-                agent_name: Some("a".into()),
-                model: "m".into(),
-                model_requested: None,
-                model_retired_on: None,
-                citations: vec![],
-                attempt: 1,
-            },
-        );
-        let text = event.to_json();
-        assert_eq!(text.matches("\"agent\"").count(), 1, "{text}");
-    }
-
-    #[test]
-    fn an_unknown_kind_is_read_and_not_an_error() {
-        let event: Event =
-            serde_json::from_value(json!({"type": "from_the_future", "runId": Uuid::nil(), "x": 1})).unwrap();
-        assert_eq!(event.kind, Kind::Unknown);
-    }
-}
+mod tests;

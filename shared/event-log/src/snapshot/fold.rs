@@ -136,6 +136,7 @@ pub(super) fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, Strin
             | Kind::DebugContext { .. }
             | Kind::Limit { .. }
             | Kind::Output { .. }
+            | Kind::Custom { .. }
             | Kind::Error { .. }
             | Kind::Done { .. }
             | Kind::Unknown => {}

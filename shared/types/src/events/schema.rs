@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn each_type_has_a_named_object_in_the_union() {
         let types = types();
-        assert_eq!(types.len(), 34);
+        assert_eq!(types.len(), 35);
         let RefOr::T(Schema::OneOf(union)) = Event::schema() else {
             panic!("a union");
         };

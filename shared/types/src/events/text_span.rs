@@ -68,6 +68,7 @@ impl Event {
             | Kind::DebugContext { .. }
             | Kind::Limit { .. }
             | Kind::Output { .. }
+            | Kind::Custom { .. }
             | Kind::Error { .. }
             | Kind::Done { .. }
             | Kind::Unknown => return None,
