@@ -225,6 +225,19 @@ fn lost_words_are_taken_back_and_stored_steps_stay() {
     assert_eq!(sent.last().unwrap().1["type"], "RUN_FINISHED");
 }
 
+#[test]
+fn an_event_of_a_program_has_its_own_name() {
+    let mut events = begin();
+    events.extend([
+        token("One"),
+        event("custom", json!({"name": "progress", "data": {"done": 1}, "callId": "c"})),
+    ]);
+    events.extend(end("One"));
+    let sent = read(Begin::After(0), &numbered(events));
+    let emitted = json!({"type": "CUSTOM", "name": "progress", "value": {"done": 1}});
+    assert!(all(&sent, "CUSTOM").contains(&&emitted), "{sent:?}");
+}
+
 fn question(id: &str, more: Value) -> Value {
     let mut asked = event(
         "question",

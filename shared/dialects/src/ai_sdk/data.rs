@@ -12,6 +12,8 @@ const OF_ALL: [&str; 2] = ["type", "stepNumber"];
 #[derive(Debug, Default)]
 pub(super) struct DataParts {
     known: BTreeMap<(&'static str, String), Map<String, Value>>,
+    /// The numbers of the events of programs.
+    emitted: Vec<i64>,
 }
 
 impl DataParts {
@@ -21,6 +23,20 @@ impl DataParts {
             Some((name, Some(id))) => self.known.contains_key(&(name, id)),
             Some((_, None)) | None => false,
         }
+    }
+
+    /// Returns the part of an event that a program has emitted, as a chunk: with the program's own name and data. An event that is emitted again
+    /// after a `reset` has the id of the one in its place, so that it replaces it.
+    pub fn emitted(&mut self, seq: i64, event: &Value) -> Value {
+        self.emitted.push(seq);
+        let name = event["name"].as_str().unwrap_or_default();
+        let id = format!("custom-{}", self.emitted.len());
+        json!({ "type": format!("data-{name}"), "id": id, "data": event["data"] })
+    }
+
+    /// Discards the events of programs after this number.
+    pub fn reset(&mut self, after: i64) {
+        self.emitted.retain(|seq| *seq <= after);
     }
 
     /// Returns the part of an event, as a chunk. None: it has none.

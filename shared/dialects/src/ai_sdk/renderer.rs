@@ -88,7 +88,7 @@ impl UiMessages {
         self.is_replay || self.mode == WordsMode::Safe
     }
 
-    fn fold(&mut self, event: &Value) {
+    fn fold(&mut self, seq: i64, event: &Value) {
         let is_of_sub_agent = event.get("parentRunId").is_some();
         match (event["type"].as_str().unwrap_or_default(), is_of_sub_agent) {
             ("message", false) => self.stored_message(event),
@@ -99,6 +99,13 @@ impl UiMessages {
             ("reset", false) => {
                 self.text.reset();
                 self.reasoning.reset();
+                if let Some(message) = &mut self.message {
+                    message.data.reset(event["discardAfter"].as_i64().unwrap_or_default());
+                }
+            }
+            ("custom", false) => {
+                let chunk = self.message(event).data.emitted(seq, event);
+                self.chunks.push(&chunk);
             }
             ("usage", false) => self.step_stored(event),
             ("question", _) => self.question(event),
@@ -384,9 +391,9 @@ impl UiMessages {
 }
 
 impl Renderer for UiMessages {
-    fn render(&mut self, _seq: i64, event: &Value, out: &mut Vec<u8>) {
+    fn render(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>) {
         self.is_over = false;
-        self.fold(event);
+        self.fold(seq, event);
         if !self.is_replay {
             self.chunks.send(out);
         }

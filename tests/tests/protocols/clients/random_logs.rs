@@ -157,14 +157,15 @@ impl Story {
                     "operation",
                     "handoff",
                     "telemetry",
+                    "custom",
                     "from_the_future",
                     "plan_created",
                     "agent_state",
-                ][dice.below(6)];
+                ][dice.below(7)];
                 self.say(
                     run,
                     kind,
-                    json!({"from": "a", "to": "b", "plan": {"steps": []}, "state": "thinking"}),
+                    json!({"from": "a", "to": "b", "plan": {"steps": []}, "state": "thinking", "name": "progress", "data": 1}),
                 );
             }
         }

@@ -84,6 +84,11 @@ impl AgUiRenderer {
                 self.error = Some((text("error"), text("code")));
             }
             "done" => self.done(event, out),
+            // The program's own name and data.
+            "custom" => {
+                let emitted = json!({"type": "CUSTOM", "name": event["name"], "value": event["data"]});
+                out.push(of(owner, emitted));
+            }
             _ => {
                 match kind {
                     "handoff" if owner.is_none() => self.set_state("agent", event["to"].clone(), out),

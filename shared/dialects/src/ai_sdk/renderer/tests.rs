@@ -393,3 +393,36 @@ fn a_sub_agents_words_are_not_the_answer() {
         (&json!("Found"), &json!("child"))
     );
 }
+
+#[test]
+fn an_event_that_is_emitted_again_replaces_the_one_that_was_lost() {
+    let emitted = |name: &str, data: i64| json!({"type": "custom", "name": name, "data": data});
+    let events = [
+        user("Hi"),
+        meta(),
+        emitted("progress", 1),
+        token("Lost"),
+        emitted("progress", 2),
+        json!({"type": "reset", "discardAfter": 3, "attempt": 2, "reason": "worker lost"}),
+        emitted("progress", 3),
+        token("Done."),
+        usage(),
+        stored("Done."),
+        done("completed"),
+    ];
+    let client = live(WordsMode::Live, &events);
+    let parts: Vec<(&Value, &Value)> = client
+        .of("data-progress")
+        .into_iter()
+        .map(|part| (&part["id"], &part["data"]))
+        .collect();
+    assert_eq!(
+        parts,
+        [
+            (&json!("custom-1"), &json!(1)),
+            (&json!("custom-2"), &json!(2)),
+            (&json!("custom-2"), &json!(3))
+        ]
+    );
+    assert_eq!(client.text(), "Done.");
+}
