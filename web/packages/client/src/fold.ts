@@ -8,6 +8,9 @@ import { defined, type TurnFold } from './turn.js';
 import type { Question, Turn } from './view.js';
 import type { RunEvent, UsageEvent } from './wire.js';
 
+/** Maximum number of events of programs that a turn keeps: the newest. */
+const EVENTS_MAX = 200;
+
 /** Folds an event into its turn. False: a reset names events that a snapshot holds, so a new snapshot is needed. */
 export function foldEvent(turn: TurnFold, seq: number, event: RunEvent): boolean {
   switch (event.type) {
@@ -63,6 +66,12 @@ export function foldEvent(turn: TurnFold, seq: number, event: RunEvent): boolean
         ...(event.reason !== undefined && { reason: event.reason }),
       });
       break;
+    case 'custom': {
+      const { name, data, callId } = event;
+      const emitted = { name, data, ...(callId !== undefined && { callId }) };
+      turn.set(seq, { events: [...(turn.head.events ?? []), emitted].slice(-EVENTS_MAX) });
+      break;
+    }
     case 'telemetry':
       turn.set(seq, {
         details: [...(turn.head.details ?? []), { type: event.type, value: { name: event.name, data: event.data } }],

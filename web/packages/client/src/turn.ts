@@ -180,7 +180,15 @@ export class TurnFold {
     this.snapshotThrough = through;
     this.#parts = [];
     this.#undo = [];
-    this.head = { ...this.head, questions: [], limits: [], errors: [], operations: [] };
+    const { events } = this.head;
+    this.head = {
+      ...this.head,
+      questions: [],
+      limits: [],
+      errors: [],
+      operations: [],
+      ...(events && { events: [] }),
+    };
     this.#touch();
   }
 

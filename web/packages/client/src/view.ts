@@ -104,6 +104,14 @@ export interface Notice {
   readonly outageMs?: number;
 }
 
+/** An event that a user's program has emitted while it worked. */
+export interface Emitted {
+  readonly name: string;
+  readonly data: unknown;
+  /** The call of the tool that it comes from. None: the program executes the turn itself. */
+  readonly callId?: string;
+}
+
 /** An event for developers, as it came. */
 export interface Detail {
   readonly type: 'telemetry' | 'debug_context';
@@ -150,6 +158,8 @@ export interface Turn {
   readonly limits: readonly { readonly limit: string; readonly message: string }[];
   readonly errors: readonly { readonly error: string; readonly code: string; readonly retryable: boolean }[];
   readonly notices: readonly Notice[];
+  /** Events that users' programs have emitted: the newest 200. Those before a snapshot are missing: it has none. */
+  readonly events?: readonly Emitted[];
   /** Events for developers about how the turn came about. Only a development server sends them. */
   readonly details?: readonly Detail[];
   /** Of a sub-agent: what it was given, and what came out of it. */

@@ -81,6 +81,8 @@ export type ContextShiftEvent = Schemas['ContextShiftEvent'];
 export type LastTurnContextEvent = With<Schemas['LastTurnContextEvent'], { context: Record<string, unknown> }>;
 /** All that a step asks its user. Each of them also comes as a `question`. */
 export type ClarifyingQuestionsEvent = With<Schemas['ClarifyingQuestionsEvent'], { questions: unknown[] }>;
+/** An event of a user's program, which it has emitted while it worked. */
+export type EmittedEvent = With<Schemas['CustomEvent'], { data: unknown }>;
 /** Where the operator has switched them on. */
 export type TelemetryEvent = Schemas['TelemetryEvent'];
 export type DebugContextEvent = With<Schemas['DebugContextEvent'], { debug: unknown }>;
@@ -139,6 +141,7 @@ export type RunEvent =
   | ContextShiftEvent
   | LastTurnContextEvent
   | ClarifyingQuestionsEvent
+  | EmittedEvent
   | TelemetryEvent
   | DebugContextEvent
   | ErrorEvent

@@ -96,10 +96,11 @@ test('after resets a turn is what it would be without the void events, whatever 
           () => ({ type: 'agent_state', runId: 'r', state: 'thinking' }),
           () => ({ type: 'handoff', runId: 'r', from: 'ada', to: `a${events.length}` }),
           () => ({ type: 'telemetry', runId: 'r', name: 'n', data: events.length }),
+          () => ({ type: 'custom', runId: 'r', name: 'n', data: events.length }),
           () => ({ type: 'sub_agent', status: 'started', task: 't', ...child }),
           () => ({ type: 'token', token: `s${events.length}`, ...child }),
           () => ({ type: 'reset', runId: 'r', discardAfter: safe, attempt: ++attempt, reason: 'x' }),
-        ][random(15)]!(),
+        ][random(16)]!(),
       );
       // The current step ends now and then, and begins again with each reset.
       if (random(8) === 0 || 'discardAfter' in events.at(-1)!) safe = events.length;

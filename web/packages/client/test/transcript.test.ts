@@ -74,6 +74,26 @@ test('a handoff stands where it happened, and what a development server says is 
   expect(reset.agent).toBe('ada');
 });
 
+test('events of programs are kept beside the words, without those of a lost step', () => {
+  const emitted = (data: unknown, callId?: string) => ({ type: 'custom', runId: 'r', name: 'progress', data, callId });
+  const log = numbered([
+    message('q'),
+    meta(),
+    emitted(1, 'c'),
+    token('Lost.'),
+    emitted(2),
+    { type: 'reset', runId: 'r', discardAfter: 3, attempt: 2, reason: 'x' },
+    emitted({ done: 3 }),
+    token('Done.'),
+  ]);
+  const turn = only(fold(log));
+  expect(turn.events).toEqual([
+    { name: 'progress', data: 1, callId: 'c' },
+    { name: 'progress', data: { done: 3 } },
+  ]);
+  expect(turn.text).toBe('Done.');
+});
+
 test('after a handoff the turn is the agent’s that took over', () => {
   const to = (from: string, to: string) => ({ type: 'handoff', runId: 'r', from, to });
   const log = numbered([
