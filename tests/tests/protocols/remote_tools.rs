@@ -2,12 +2,14 @@
 //!
 //! - `agents` agents whose turns a program executes
 //! - `durable` steps of functions, and what they wait for
+//! - `emitted` events that programs emit while they work
 //! - `held` runs that keep their slot while a program executes their calls
 //! - `outcomes` what becomes of a call whose program is lost, fails, or is not wanted
 //! - `registration` who may register what
 
 mod agents;
 mod durable;
+mod emitted;
 mod held;
 mod outcomes;
 mod registration;
@@ -18,6 +20,7 @@ use rejoin_tests::model_server::Reply;
 use rejoin_tests::support;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 /// A program that serves tools.
@@ -116,6 +119,31 @@ pub(crate) async fn asked(app: &TestApp, arguments: Value) -> (Uuid, Value) {
         .post_message(json!({"agentDefinitionId": agent, "message": "refund order A-7"}))
         .await;
     (agent, posted)
+}
+
+/// An MCP client that calls the tool, and its response.
+pub(crate) async fn asked_by_mcp(app: &TestApp) -> JoinHandle<String> {
+    let ask = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "refund", "arguments": {"order": "A-7"}},
+    });
+    let post = |message: &Value| {
+        let request = app.client().request(reqwest::Method::POST, "/mcp");
+        request
+            .header("accept", "application/json, text/event-stream")
+            .json(message)
+    };
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+    let session = post(&hello).send().await.unwrap().headers()["mcp-session-id"].clone();
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    post(&initialized)
+        .header("mcp-session-id", &session)
+        .send()
+        .await
+        .unwrap();
+    let request = post(&ask).header("mcp-session-id", &session);
+    tokio::spawn(async move { request.send().await.expect("an answer").text().await.expect("a text") })
 }
 
 /// Waits until the run of a call that has begun is in this state, with this number of jobs in slots.
@@ -264,27 +292,7 @@ async fn calls_of_one_step_are_handed_out_together() {
 async fn an_mcp_client_calls_a_tool_of_a_program() {
     let app = TestApp::start().await;
     let program = Program::register(app.client(), json!([tool("refund")])).await;
-    let ask = json!({
-        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {"name": "refund", "arguments": {"order": "A-7"}},
-    });
-    let post = |message: &Value| {
-        let request = app.client().request(reqwest::Method::POST, "/mcp");
-        request
-            .header("accept", "application/json, text/event-stream")
-            .json(message)
-    };
-    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
-    let session = post(&hello).send().await.unwrap().headers()["mcp-session-id"].clone();
-    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    post(&initialized)
-        .header("mcp-session-id", &session)
-        .send()
-        .await
-        .unwrap();
-    let request = post(&ask).header("mcp-session-id", &session);
-    let asking = tokio::spawn(async move { request.send().await.expect("an answer").text().await.expect("a text") });
+    let asking = asked_by_mcp(&app).await;
     let call = program.next().await;
     assert_eq!(
         (&call["runId"], &call["input"]),

@@ -13,7 +13,7 @@ use super::{Program, events_of, hasty, tool};
 
 impl Program {
     /// Writes a piece of the answer.
-    async fn write(&self, call: &Value, step: i32, piece: i32, text: &str) -> (StatusCode, Value) {
+    pub(super) async fn write(&self, call: &Value, step: i32, piece: i32, text: &str) -> (StatusCode, Value) {
         let body = json!({"step": step, "piece": piece, "text": text});
         self.about(call, "text", body).await
     }
@@ -33,7 +33,7 @@ async fn registration(app: &TestApp, name: &str) -> (StatusCode, Value) {
 }
 
 /// The program with the agent `clerk`, and the agent's id.
-async fn clerk(app: &TestApp) -> (Program, Value) {
+pub(super) async fn clerk(app: &TestApp) -> (Program, Value) {
     let (status, registration) = registration(app, "clerk").await;
     assert_eq!(status, StatusCode::CREATED, "{registration}");
     let program = Program {
@@ -49,13 +49,13 @@ async fn clerk(app: &TestApp) -> (Program, Value) {
 }
 
 /// A message to the agent, and the call of its function.
-async fn turn(app: &TestApp, program: &Program, agent: &Value) -> (Value, Value) {
+pub(super) async fn turn(app: &TestApp, program: &Program, agent: &Value) -> (Value, Value) {
     let message = json!({"agentDefinitionId": agent, "message": "refund order A-7"});
     let posted = app.client().post_message(message).await;
     (posted, program.next().await)
 }
 
-fn path_of(posted: &Value) -> String {
+pub(super) fn path_of(posted: &Value) -> String {
     format!("/api/runs/{}/events", posted["runId"].as_str().unwrap())
 }
 
