@@ -68,7 +68,9 @@ class Offered:
     begun: dict[int, int] = field(default_factory=dict)
     """The attempt that has recorded a step last."""
     texts: dict[tuple[int, int], str] = field(default_factory=dict)
-    """What readers have of the answer, by step and piece."""
+    """What readers have of the answer, by step and piece, in the order in which it arrived. Events have no text."""
+    events: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)
+    """The events that readers have, by step and piece. Step 0: outside of steps."""
     writing: tuple[int, int] | None = None
     """The attempt and the step that write."""
     taken_back: list[str] = field(default_factory=list)

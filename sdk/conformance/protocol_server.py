@@ -265,7 +265,7 @@ class ProtocolServer(AgentRules):
             "progress": {"message_": str, "checkpoint_": object},
             "steps": {"number": int, "name": str, "status": str, "output_": object, "error_": str},
             "suspension": {"steps": list},
-            "text": {"step": int, "piece": int, "text": str},
+            "text": {"step": int, "piece": int, "text_": str, "event_": dict},
         }
         self.fields(body, workerId=str, attempt=int, **kinds[kind])
         if call.recorded == (body["attempt"], kind, body):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from typing import Any
 
 from protocol_records import Offered, ProblemError
+
+EVENT_MAX_BYTES = 256 * 1024
 
 
 class StepRules:
@@ -64,17 +67,17 @@ class StepRules:
         return "running"
 
     def write(self, call: Offered, body: Any, is_turn: bool) -> str:
-        """A piece of an answer."""
-        attempt, step, piece, text = body["attempt"], body["step"], body["piece"], body["text"]
-        if not (1 <= step <= 1000 and 1 <= piece <= 100_000 and 1 <= len(text) <= 20_000):
-            raise self.violation(400, "invalid_text", f"text {body}")
-        if not is_turn:
+        """A piece of an answer, or an event."""
+        attempt, step, piece = body["attempt"], body["step"], body["piece"]
+        text, event = body.get("text", ""), body.get("event")
+        self._check_piece(body)
+        if event is None and not is_turn:
             raise ProblemError(409, "no_answer")
         if call.writing is not None and call.writing[0] != attempt:
             self.settle(call, attempt, None, completed=False)
         known = call.texts.get((step, piece))
         if known is not None:
-            if known != text:
+            if is_turn and (known != text or call.events.get((step, piece)) != event):
                 raise self.violation(409, "changed", f"piece {piece} of step {step} was another one")
             return "running"
         if call.writing is not None and call.writing[1] != step:
@@ -83,8 +86,28 @@ class StepRules:
             raise self.violation(409, "step_ended", f"text of step {step}, which has ended")
         if piece > 1 and (step, piece - 1) not in call.texts:
             raise self.violation(409, "piece_missing", f"piece {piece} of step {step} is out of order")
-        call.texts[step, piece], call.writing = text, (attempt, step)
+        call.texts[step, piece] = text
+        if event is not None:
+            call.events[step, piece] = event
+        # What is emitted outside of steps, or by a call that is not the turn of an agent, is never taken back.
+        if is_turn and step > 0:
+            call.writing = (attempt, step)
         return "running"
+
+    def _check_piece(self, body: Any) -> None:
+        step, piece, text, event = body["step"], body["piece"], body.get("text"), body.get("event")
+        if (text is None) == (event is None):
+            raise self.violation(400, "invalid_text", f"either a text or an event, not {body}")
+        if not 1 <= piece <= 100_000 or not (0 if text is None else 1) <= step <= 1000:
+            raise self.violation(400, "invalid_text", f"the numbers of {body}")
+        if text is not None and not 1 <= len(text) <= 20_000:
+            raise self.violation(400, "invalid_text", f"text {body}")
+        if event is not None:
+            self.fields(event, name=str, data=object)
+            if re.fullmatch(r"[a-zA-Z0-9_.:-]{1,64}", event["name"]) is None:
+                raise self.violation(400, "invalid_event", f"event {body}")
+            if len(json.dumps(event["data"], ensure_ascii=False, separators=(",", ":")).encode()) > EVENT_MAX_BYTES:
+                raise self.violation(413, "event_too_large", f"the event {event['name']}")
 
     def settle(self, call: Offered, attempt: int, step: int | None, completed: bool) -> None:
         """A step ends, or all do: what was written stays, or is taken back."""
@@ -93,6 +116,8 @@ class StepRules:
         if not completed or call.writing[0] != attempt:
             pieces = [key for key in call.texts if key[0] == call.writing[1]]
             call.taken_back.append("".join(call.texts.pop(key) for key in sorted(pieces)))
+            for key in pieces:
+                call.events.pop(key, None)
         call.writing = None
 
     def suspend(self, call: Offered, steps: list[Any]) -> str:

@@ -124,6 +124,16 @@ class Case:
         if call.taken_back != expected.get("takenBack", call.taken_back):
             raise Failure(f"taken back was {call.taken_back}, not {expected['takenBack']}")
 
+    def _events(self, name: str, are: list[list[Any]]) -> None:
+        call = self._calls[name]
+
+        def found() -> list[list[Any]]:
+            return [[event["name"], event["data"]] for event in call.events.values()]
+
+        self._until(lambda: len(found()) >= len(are), f"the call {name} has emitted {found()}, not {are}")
+        if found() != are:
+            raise Failure(f"the call {name} has emitted {found()}, not {are}")
+
     def _announced(self, name: str, fields: dict[str, Any], least: int = 1) -> None:
         def found() -> list[dict[str, Any]]:
             return [agent for agent in self.api.agents if agent["name"] == name]

@@ -101,6 +101,22 @@ def order(article: str, call: CallContext) -> Any:
     return [price, answer, paid, packed.status]
 
 
+@tool(durable=True)
+def report(name: str, call: CallContext) -> Any:
+    """Reports its progress."""
+
+    def count() -> int:
+        call.emit("progress", {"done": 1})
+        attempt = held(name, call)
+        call.emit("progress", {"done": 2})
+        return attempt
+
+    call.emit("begun", {"name": name})
+    attempt = call.step("count", count, idempotent=True)
+    call.emit("ended")
+    return attempt
+
+
 @agent
 def clerk(message: str, call: CallContext) -> None:
     """Greets."""
@@ -111,6 +127,7 @@ def clerk(message: str, call: CallContext) -> None:
 
     def reply() -> None:
         call.write(message)
+        call.emit("asked", {"message": message})
         held("reply", call)
         call.write("!")
 
@@ -131,4 +148,4 @@ helper = Agent(
 
 if __name__ == "__main__":
     limits = Limits(pause_min_s=0.02, pause_max_s=0.2)
-    Worker([echo, fail, retry, hold, hold_idempotent, quick, count, order, clerk, helper], slots=4, limits=limits).run()
+    Worker([echo, fail, retry, hold, hold_idempotent, quick, count, order, report, clerk, helper], slots=4, limits=limits).run()

@@ -93,6 +93,23 @@ const tools = [
       return [price, answer, paid, packed.status];
     },
   }),
+  tool({
+    ...named,
+    name: 'report',
+    durable: true,
+    run: async ({ name }, call) => {
+      const count = async () => {
+        await call.emit('progress', { done: 1 });
+        const attempt = await held(name, call);
+        await call.emit('progress', { done: 2 });
+        return attempt;
+      };
+      await call.emit('begun', { name });
+      const attempt = await call.step('count', count, { idempotent: true });
+      await call.emit('ended');
+      return attempt;
+    },
+  }),
   agent({
     name: 'helper',
     description: 'Repeats texts.',
@@ -112,6 +129,7 @@ const tools = [
       };
       const reply = async () => {
         await call.write(message);
+        await call.emit('asked', { message });
         await held('reply', call);
         await call.write('!');
       };

@@ -31,6 +31,7 @@ from .frames import (
 from .run import (
     AgentStateEvent,
     ClarifyingQuestionsEvent,
+    CustomEvent,
     DoneEvent,
     ErrorEvent,
     HandoffEvent,
@@ -77,6 +78,7 @@ Event: TypeAlias = Annotated[
     | SubAgentEvent
     | LimitEvent
     | OutputEvent
+    | CustomEvent
     | ErrorEvent
     | DoneEvent
     | ClarifyingQuestionsEvent
@@ -135,6 +137,7 @@ __all__ = [
     "ConsoleModificationEvent",
     "ContextShiftEvent",
     "ContextUsageEvent",
+    "CustomEvent",
     "DebugContextEvent",
     "DoneEvent",
     "ErrorEvent",

@@ -143,6 +143,16 @@ class OutputEvent(RunEvent):
     output: dict[str, Any]
 
 
+class CustomEvent(RunEvent):
+    """An event of a program, which it has emitted while it executed a tool or the turn of an agent."""
+
+    type: Literal["custom"] = "custom"
+    name: str
+    data: Any = None
+    call_id: str | None = None
+    """The call of the tool. None: the turn of an agent."""
+
+
 class ErrorEvent(RunEvent):
     """Why the run fails. Always before `done`."""
 

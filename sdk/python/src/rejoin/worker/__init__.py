@@ -8,7 +8,7 @@ Pure, without I/O:
 - `tools`       `@tool`; `agents`: `@agent` and `Agent`
 - `context`     what a function can know and do about its call
 - `steps`       steps of durable functions, recorded once
-- `answers`     what agents write while they work
+- `answers`     what functions publish while they work
 - `outcomes`    how a call has ended: results and exceptions become JSON
 - `requests`    the requests of the protocol, and what they return
 - `held_calls`  the calls that this worker has, their leases, and why they are stopped

@@ -1,49 +1,106 @@
-"""The answer that a function of an agent writes while it works: sent in pieces, one after the other."""
+"""What a function publishes while it works: the answer of its agent, and events of its own. Sent in pieces, one after the other."""
 
 from __future__ import annotations
 
+import re
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from .outcomes import storable
 
 PIECE_MAX = 20_000
-"""Maximum length of a piece, in characters."""
+"""Maximum length of a piece of text, in characters."""
 PENDING_MAX = 100_000
-"""How much text may wait to be sent, in characters, until the function waits, too."""
+"""How much may wait to be sent, in characters, until the function waits, too."""
+EVENT_MAX_BYTES = 256 * 1024
+"""Maximum size of the data of an event, in bytes of JSON."""
+OUTSIDE = 0
+"""The number of the step of events that are emitted outside of steps."""
+
+_NAME = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """An event that a function has emitted."""
+
+    name: str
+    data: Any = None
+    """JSON."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Text that readers get at once."""
+    """Text, or an event, that readers get at once."""
 
     step: int
     number: int
     """Order within the step, from 1."""
-    text: str
+    text: str = ""
+    event: Emitted | None = None
+
+
+@dataclass
+class _Pending:
+    """What waits to be sent: text, which grows, or an event."""
+
+    step: int
+    text: str = ""
+    event: Emitted | None = None
+    event_size: int = 0
+
+    @property
+    def size(self) -> int:
+        """In characters."""
+        return len(self.text) + self.event_size
+
+
+def event_of(name: str, data: Any) -> tuple[Emitted, int]:
+    """Returns an event, and the size of its data in bytes of JSON. Raises `ValueError`."""
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(f"the name of an event has 1 to 64 letters, digits, _, ., : and -, and is not {name!r}")
+    try:
+        encoded = to_json(data, inf_nan_mode="null")
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        raise ValueError(f"the data of the event {name!r} is not JSON: {error}") from error
+    if len(encoded) > EVENT_MAX_BYTES:
+        raise ValueError(f"the data of the event {name!r} has {len(encoded)} bytes, and the limit is {EVENT_MAX_BYTES}; store it elsewhere")
+    return Emitted(name, from_json(encoded)), len(encoded)
 
 
 class Answer:
-    """What the steps of one execution write. While a piece is sent, the text that follows is collected. Thread-safe."""
+    """What one execution publishes. While a piece is sent, the text that follows is collected. Thread-safe."""
 
-    def __init__(self, send: Callable[[Piece], Future[None]] | None) -> None:
+    def __init__(self, send: Callable[[Piece], Future[None]] | None, *, has_run: bool = True) -> None:
         self._send = send
+        self._has_run = has_run
         self._lock = threading.RLock()
         self._running: list[int] = []
         self._writing: int | None = None
         self._numbers: dict[int, int] = {}
-        self._pending = ""
+        self._pending: deque[_Pending] = deque()
+        self._pending_size = 0
         self._is_sending = False
         self._failure: BaseException | None = None
         self._idle: list[Future[None]] = []
         self._written = ""
+        self._emitted: list[Emitted] = []
 
     @property
     def written(self) -> str:
-        """What was written in this execution."""
+        """The text that was written in this execution."""
         return self._written
+
+    @property
+    def emitted(self) -> list[Emitted]:
+        """The events that were emitted in this execution, if it sends nothing."""
+        return list(self._emitted)
 
     def step_begins(self, number: int) -> None:
         """A step begins."""
@@ -51,7 +108,7 @@ class Answer:
             self._running.append(number)
 
     def step_ends(self, number: int, *, keep: bool) -> Future[None]:
-        """A step has ended. Done when all that it has written is sent; with `keep=False`, what was not sent yet is dropped."""
+        """A step has ended. Done when all that it has published is sent; with `keep=False`, what was not sent yet is dropped."""
         with self._lock:
             if number in self._running:
                 self._running.remove(number)
@@ -60,7 +117,8 @@ class Answer:
             self._writing = None
             if keep:
                 return self._when_idle()
-            self._pending = ""
+            self._pending = deque(one for one in self._pending if one.step != number)
+            self._pending_size = sum(one.size for one in self._pending)
             dropped = _begun()
             self._when_idle().add_done_callback(lambda _: self._drop_failure(dropped))
             return dropped
@@ -82,38 +140,87 @@ class Answer:
                 )
             self._writing = self._running[0]
             self._written += more
-            if self._send is None:
-                return _done()
-            self._pending += more
-            if not self._is_sending:
-                self._send_next(self._send, self._writing)
-            return self._when_idle() if len(self._pending) > PENDING_MAX else _done()
+            last = self._pending[-1] if self._pending else None
+            if last is not None and last.step == self._writing and last.event is None:
+                last.text += more
+            elif more:
+                self._pending.append(_Pending(self._writing, more))
+            self._pending_size += len(more)
+            return self._sent()
 
-    def _send_next(self, send: Callable[[Piece], Future[None]], step: int) -> None:
+    def emit(self, event: Emitted, size: int) -> Future[None]:
+        """Emits an event. Done when it is time for more; outside of a step, when the event is published. Without a run, it has no readers.
+
+        Raises `RuntimeError` while several steps run, and what has become of earlier pieces.
+        """
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            if len(self._running) > 1:
+                raise RuntimeError("events can't be emitted while several steps run")
+            if self._send is None:
+                self._emitted.append(event)
+            if not self._has_run:
+                return _done()
+            step = self._running[0] if self._running else OUTSIDE
+            self._pending.append(_Pending(step, event=event, event_size=size))
+            self._pending_size += size
+            if step == OUTSIDE:
+                self._sent()
+                return self._when_idle()
+            self._writing = step
+            return self._sent()
+
+    def _sent(self) -> Future[None]:
+        """Sends what waits, if nothing is on its way. Done when it is time for more. Under the lock."""
+        if self._send is None:
+            self._drop_pending()
+            return _done()
+        if not self._is_sending:
+            self._send_next(self._send)
+        return self._when_idle() if self._pending_size > PENDING_MAX else _done()
+
+    def _send_next(self, send: Callable[[Piece], Future[None]]) -> None:
         """Sends what waits. Under the lock."""
-        piece, self._pending = self._pending[:PIECE_MAX], self._pending[PIECE_MAX:]
-        if not piece:
+        piece = self._next()
+        if piece is None:
             self._is_sending = False
             idle, self._idle = self._idle, []
             for waiting in idle:
                 _settle(waiting, self._failure)
             return
         self._is_sending = True
-        number = self._numbers[step] = self._numbers.get(step, 0) + 1
-        sent = send(Piece(step, number, piece))
+        sent = send(piece)
 
         def then(done: Future[None]) -> None:
             with self._lock:
                 self._failure = self._failure or done.exception()
                 if self._failure is not None:
-                    self._pending = ""
-                self._send_next(send, step)
+                    self._drop_pending()
+                self._send_next(send)
 
         # Called at once if the piece could not be sent.
         sent.add_done_callback(then)
 
+    def _next(self) -> Piece | None:
+        """Takes the next piece of what waits. Under the lock."""
+        if not self._pending:
+            return None
+        first = self._pending[0]
+        number = self._numbers[first.step] = self._numbers.get(first.step, 0) + 1
+        piece = Piece(first.step, number, first.text[:PIECE_MAX], first.event)
+        first.text = first.text[PIECE_MAX:]
+        if not first.text:
+            self._pending.popleft()
+        self._pending_size -= len(piece.text) + first.event_size
+        return piece
+
+    def _drop_pending(self) -> None:
+        self._pending.clear()
+        self._pending_size = 0
+
     def _drop_failure(self, dropped: Future[None]) -> None:
-        """What was not sent does not matter: the step takes its text back."""
+        """What was not sent does not matter: the step takes back what it has published."""
         with self._lock:
             self._failure = None
         dropped.set_result(None)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from ..errors import CallCancelledError, StepFailedError
 from . import steps
-from .answers import Answer, Piece
+from .answers import Answer, Piece, event_of
 from .outcomes import checkpoint_json
 from .steps import AgentResult, Ended, Journal, Kind, RecordedStep, Suspend, Wait, result_of
 
@@ -31,7 +31,7 @@ class Link(Protocol):
         ...
 
     def write(self, piece: Piece) -> Future[None]:
-        """Publishes a piece of the answer."""
+        """Publishes a piece of the answer, or an event."""
         ...
 
 
@@ -65,12 +65,17 @@ class _Context:
     """The steps of this execution. In a unit test: `Journal([RecordedStep(…)])` has the results of waits."""
 
     def __post_init__(self) -> None:
-        self._answer = Answer(None if self.link is None else self.link.write)
+        self._answer = Answer(None if self.link is None else self.link.write, has_run=self.link is None or self.run_id is not None)
 
     @property
     def written(self) -> str:
         """What this execution has written of its answer, for unit tests."""
         return self._answer.written
+
+    @property
+    def emitted(self) -> list[tuple[str, Any]]:
+        """The names and the data of the events that this execution has emitted, for unit tests."""
+        return [(event.name, event.data) for event in self._answer.emitted]
 
     @property
     def cancelled(self) -> bool:
@@ -190,6 +195,21 @@ class CallContext(_Context):
         self._raise_if_cancelled()
         self._answer.write(text).result()
 
+    def emit(self, name: str, data: Any = None) -> None:
+        """Puts an event into the log of the run: its readers get it at once, in order with the answer, as `custom`.
+
+        `name`: 1 to 64 letters, digits, `_`, `.`, `:` and `-`. `data`: any JSON, at most 256 KiB. A call of an MCP client has no readers.
+
+        What a function emits again after a lost worker or a wait is not published twice: the n-th event of a step, and the n-th one outside
+        of steps, is the same in all executions. In the function of an agent (`@agent`), what a step has emitted is taken back with its text
+        if the step fails or its worker is lost.
+
+        Raises `ValueError` if the event can't be sent; `RuntimeError` while several steps run; `CallCancelledError` if the function should
+        stop; and `APIError` if the API refuses the event.
+        """
+        self._raise_if_cancelled()
+        self._answer.emit(*event_of(name, data)).result()
+
     def sleep(self, seconds: float, name: str = "sleep") -> None:
         """Waits, without a slot of a worker: the tool begins again when the time is over. At most a year."""
         self._sleep(seconds, name)
@@ -288,6 +308,19 @@ class AsyncCallContext(_Context):
         Raises `RuntimeError` outside of a step, or while several run, and `APIError` if the function is not that of an agent.
         """
         await asyncio.wrap_future(self._answer.write(text))
+
+    async def emit(self, name: str, data: Any = None) -> None:
+        """Puts an event into the log of the run: its readers get it at once, in order with the answer, as `custom`.
+
+        `name`: 1 to 64 letters, digits, `_`, `.`, `:` and `-`. `data`: any JSON, at most 256 KiB. A call of an MCP client has no readers.
+
+        What a function emits again after a lost worker or a wait is not published twice: the n-th event of a step, and the n-th one outside
+        of steps, is the same in all executions. In the function of an agent (`@agent`), what a step has emitted is taken back with its text
+        if the step fails or its worker is lost.
+
+        Raises `ValueError` if the event can't be sent; `RuntimeError` while several steps run; and `APIError` if the API refuses the event.
+        """
+        await asyncio.wrap_future(self._answer.emit(*event_of(name, data)))
 
     async def sleep(self, seconds: float, name: str = "sleep") -> None:
         """Waits, without a slot of a worker: the tool begins again when the time is over. At most a year."""

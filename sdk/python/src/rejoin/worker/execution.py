@@ -249,7 +249,7 @@ class Execution:
         self._begin_store(held, request, stored)
 
     def write(self, held: HeldCall, piece: Piece, written: Future[None]) -> None:
-        """Publishes a piece of the answer."""
+        """Publishes a piece of the answer, or an event."""
         request = requests.write(self._connection.queue, held.worker_id, held.call.id, held.call.attempt, piece)
         self._begin_store(held, request, written)
 

@@ -147,8 +147,12 @@ def step(queue: str, worker_id: str, call_id: str, attempt: int, step: Ended) ->
 
 
 def write(queue: str, worker_id: str, call_id: str, attempt: int, piece: Piece) -> Call[Recorded]:
-    """Publishes a piece of an answer."""
-    fields = {"step": piece.step, "piece": piece.number, "text": piece.text}
+    """Publishes a piece of an answer, or an event."""
+    fields: dict[str, Any] = {"step": piece.step, "piece": piece.number}
+    if piece.event is None:
+        fields["text"] = piece.text
+    else:
+        fields["event"] = {"name": piece.event.name, "data": piece.event.data}
     return _about(queue, worker_id, call_id, attempt, "text", fields)
 
 
