@@ -1,4 +1,4 @@
-"""Events that functions emit while they work: readers get each once, in order with the text, and nothing of an agent's step that has failed."""
+"""Events that functions emit while they work: each once, in order with the text, and none of an agent's step that has failed."""
 
 from __future__ import annotations
 

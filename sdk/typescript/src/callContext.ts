@@ -1,5 +1,5 @@
 /** What a tool's function can know and do about its call: its second argument. */
-import { Answer, type Piece } from './answers.js';
+import { Answer, type Emitted, eventOf, type Piece } from './answers.js';
 import { StepFailedError } from './errors.js';
 import { checkpointJson, isOfAbort } from './outcomes.js';
 import type { Schema } from './schemas.js';
@@ -102,7 +102,7 @@ export class CallContext {
     this.journal = fields.journal ?? new Journal();
     this.#checkpoint = fields.checkpoint ?? null;
     this.#link = link;
-    this.#answer = new Answer(link && ((piece) => link.write(piece)));
+    this.#answer = new Answer(link && ((piece) => link.write(piece)), !link || this.runId !== null);
   }
 
   /** What was stored last, by this attempt or an earlier one. Null: nothing. */
@@ -148,6 +148,30 @@ export class CallContext {
     this.journal.throwIfSuspended();
     this.signal.throwIfAborted();
     await this.#answer.write(text);
+  };
+
+  /** The events that this execution has emitted, for unit tests. */
+  get emitted(): readonly Emitted[] {
+    return this.#answer.emitted;
+  }
+
+  /**
+   * Puts an event into the log of the run: its readers get it at once, in order with the answer, as `custom`. It is time for more when the promise
+   * is fulfilled; outside of a step, the event is published then.
+   *
+   * `name`: 1 to 64 letters, digits, `_`, `.`, `:` and `-`. `data`: any JSON, at most 256 KiB. A call of an MCP client has no readers.
+   *
+   * What a function emits again after a lost worker or a wait is not published twice: the n-th event of a step, and the n-th one outside of steps,
+   * is the same in all executions. In the function of an agent, what a step has emitted is taken back with its text if the step fails or its
+   * worker is lost.
+   *
+   * Rejects while several steps run, with a `TypeError` or a `RangeError` if the event can't be sent, with a `CallCancelledError` if the call was
+   * cancelled or another attempt has it, and with an `APIError` if the API refuses the event.
+   */
+  readonly emit = async (name: string, data?: unknown): Promise<void> => {
+    this.journal.throwIfSuspended();
+    this.signal.throwIfAborted();
+    await this.#answer.emit(eventOf(name, data));
   };
 
   /**

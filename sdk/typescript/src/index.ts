@@ -8,7 +8,7 @@
  * - `agent`        `agent`: of a function; `promptedAgent`: of a prompt; `agentTexts`: their names and descriptions
  * - `callContext`  what a function can know and do about its call
  * - `steps`        steps of durable functions, recorded once
- * - `answers`      what agents write while they work
+ * - `answers`      what functions publish while they work
  * - `outcomes`     how a call has ended: results and errors become JSON
  * - `requests`     the requests of the protocol, and what they return
  * - `heldCalls`    the calls that this worker has, their leases, and why they are stopped
@@ -35,6 +35,7 @@ export {
   agent,
   type Said,
 } from './agent.js';
+export type { Emitted } from './answers.js';
 export {
   type AnswerOf,
   CallContext,

@@ -119,7 +119,7 @@ export function step(attempt: Attempt, ended: EndedStep): Request<unknown> {
   return about(attempt, 'steps', ended);
 }
 
-/** Publishes a piece of an answer. */
+/** Publishes a piece of an answer, or an event. */
 export function write(attempt: Attempt, piece: Piece): Request<unknown> {
   return about(attempt, 'text', piece);
 }
