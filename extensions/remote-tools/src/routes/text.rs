@@ -182,6 +182,8 @@ fn no_answer(id: Uuid) -> Problem {
 }
 
 fn no_run(id: Uuid) -> Problem {
-    let detail = format!("the call {id} was made outside of a run: nobody reads its events; return what matters as the result");
+    let detail = format!(
+        "the call {id} was made outside of a run, so its events have no readers; return what matters as the result"
+    );
     Problem::conflict("no_run", detail)
 }

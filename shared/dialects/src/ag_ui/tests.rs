@@ -230,7 +230,10 @@ fn an_event_of_a_program_has_its_own_name() {
     let mut events = begin();
     events.extend([
         token("One"),
-        event("custom", json!({"name": "progress", "data": {"done": 1}, "callId": "c"})),
+        event(
+            "custom",
+            json!({"name": "progress", "data": {"done": 1}, "callId": "c"}),
+        ),
     ]);
     events.extend(end("One"));
     let sent = read(Begin::After(0), &numbered(events));

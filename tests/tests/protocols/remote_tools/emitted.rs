@@ -89,7 +89,10 @@ async fn what_a_lost_step_of_an_agent_has_emitted_is_discarded() {
     let app = hasty().await;
     let (program, agent) = clerk(&app).await;
     let (posted, call) = turn(&app, &program, &agent).await;
-    is(program.emit(&call, 0, 1, json!({"name": "begun", "data": {}})).await, "running");
+    is(
+        program.emit(&call, 0, 1, json!({"name": "begun", "data": {}})).await,
+        "running",
+    );
     is(program.emit(&call, 1, 1, progress(1)).await, "running");
     is(program.record(&call, done(1, "look up", "")).await, "running");
     is(program.emit(&call, 2, 1, progress(2)).await, "running");
@@ -139,11 +142,7 @@ async fn a_tool_of_another_agent_emits_too() {
     // Several steps may emit at the same time.
     is(program.emit(&call, 1, 1, progress(2)).await, "running");
     is(program.emit(&call, 2, 1, progress(3)).await, "running");
-    is_refused(
-        program.write(&call, 1, 2, "a").await,
-        StatusCode::CONFLICT,
-        "no_answer",
-    );
+    is_refused(program.write(&call, 1, 2, "a").await, StatusCode::CONFLICT, "no_answer");
 
     // A lost program: the function begins again, and what it has emitted stays.
     let again = program.next().await;
@@ -243,7 +242,11 @@ async fn a_bad_event_is_refused() {
         is_refused(program.emit(&call, 1, 1, event).await, bad, "invalid_event");
     }
     for (step, piece) in [(-1, 1), (1_001, 1), (1, 0), (1, 100_001)] {
-        is_refused(program.emit(&call, step, piece, progress(1)).await, bad, "invalid_event");
+        is_refused(
+            program.emit(&call, step, piece, progress(1)).await,
+            bad,
+            "invalid_event",
+        );
     }
     let large = json!({"name": "large", "data": "x".repeat(256 * 1024)});
     is_refused(
@@ -263,8 +266,16 @@ async fn a_bad_event_is_refused() {
     is_refused(program.emit(&call, 1, 2, progress(1)).await, conflict, "piece_missing");
     is(program.emit(&call, 1, 1, progress(1)).await, "running");
     // While a step of an agent writes, nothing is emitted beside it: a reset would discard that, too.
-    is_refused(program.emit(&call, 0, 1, progress(1)).await, conflict, "other_step_writes");
-    is_refused(program.emit(&call, 2, 1, progress(1)).await, conflict, "other_step_writes");
+    is_refused(
+        program.emit(&call, 0, 1, progress(1)).await,
+        conflict,
+        "other_step_writes",
+    );
+    is_refused(
+        program.emit(&call, 2, 1, progress(1)).await,
+        conflict,
+        "other_step_writes",
+    );
     is(program.record(&call, done(1, "answer", "")).await, "running");
     is_refused(program.emit(&call, 1, 2, progress(1)).await, conflict, "step_ended");
     program.complete(&call, json!("done")).await;

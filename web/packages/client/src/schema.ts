@@ -282,6 +282,39 @@ export interface components {
             /** Format: date-time */
             updatedAt: string;
         };
+        /** @description An event of a user's program, which it has emitted while it executed a tool or the turn of an agent. */
+        CustomEvent: {
+            /** @description The agent's name, on events of sub-agents and plan steps. */
+            agent?: string;
+            /** @description The call of the tool. None: the turn of an agent. */
+            callId?: string;
+            /** @description Any JSON. */
+            data: unknown;
+            /** @description 1 to 64 letters, digits, `_`, `.`, `:` and `-`. */
+            name: string;
+            /**
+             * Format: uuid
+             * @description The run that started it.
+             */
+            parentRunId?: string;
+            /**
+             * Format: uuid
+             * @description The run that it comes from.
+             */
+            runId: string;
+            /**
+             * @description The component that it comes from.
+             * @enum {string}
+             */
+            source?: "agent" | "planner" | "plan_step" | "sub_agent";
+            /** @description The number of the plan's step. */
+            stepNumber?: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "custom";
+        };
         /** @description The model's input, if the operator has enabled it. */
         DebugContextEvent: {
             /** @description The agent's name, on events of sub-agents and plan steps. */
@@ -1484,7 +1517,7 @@ export interface components {
             tools?: string[] | null;
         };
         /** @description The data of one frame of a stream of server-sent events. The response consists of frames, each with one such object as a line of JSON in its `data`. The `id` of a frame is the number of the event in its log, which is also the cursor for a later reader; frames about the connection (`open`, `caught_up`, `goaway`, `gap`) have no number. Ignore types that you do not know: later versions add some. */
-        StreamEvent: components["schemas"]["MessageEvent"] | components["schemas"]["MetaEvent"] | components["schemas"]["TokenEvent"] | components["schemas"]["ReasoningEvent"] | components["schemas"]["McpToolEvent"] | components["schemas"]["ResetEvent"] | components["schemas"]["AgentStateEvent"] | components["schemas"]["UsageEvent"] | components["schemas"]["HandoffEvent"] | components["schemas"]["ConsoleCreationEvent"] | components["schemas"]["ConsoleModificationEvent"] | components["schemas"]["QuestionEvent"] | components["schemas"]["QuestionAnsweredEvent"] | components["schemas"]["SubAgentEvent"] | components["schemas"]["TelemetryEvent"] | components["schemas"]["ContextUsageEvent"] | components["schemas"]["FocusActiveEvent"] | components["schemas"]["FocusChangedEvent"] | components["schemas"]["LastTurnContextEvent"] | components["schemas"]["OperationEvent"] | components["schemas"]["ContextShiftEvent"] | components["schemas"]["PlanCreatedEvent"] | components["schemas"]["PlanReadyForReviewEvent"] | components["schemas"]["PlanReviewEvent"] | components["schemas"]["StepStartEvent"] | components["schemas"]["StepCompleteEvent"] | components["schemas"]["ExecutorSpawnedEvent"] | components["schemas"]["ExecutorResultEvent"] | components["schemas"]["ClarifyingQuestionsEvent"] | components["schemas"]["DebugContextEvent"] | components["schemas"]["LimitEvent"] | components["schemas"]["OutputEvent"] | components["schemas"]["ErrorEvent"] | components["schemas"]["DoneEvent"] | components["schemas"]["SnapshotFrame"] | components["schemas"]["OpenFrame"] | components["schemas"]["CaughtUpFrame"] | components["schemas"]["GoawayFrame"] | components["schemas"]["GapFrame"];
+        StreamEvent: components["schemas"]["MessageEvent"] | components["schemas"]["MetaEvent"] | components["schemas"]["TokenEvent"] | components["schemas"]["ReasoningEvent"] | components["schemas"]["McpToolEvent"] | components["schemas"]["ResetEvent"] | components["schemas"]["AgentStateEvent"] | components["schemas"]["UsageEvent"] | components["schemas"]["HandoffEvent"] | components["schemas"]["ConsoleCreationEvent"] | components["schemas"]["ConsoleModificationEvent"] | components["schemas"]["QuestionEvent"] | components["schemas"]["QuestionAnsweredEvent"] | components["schemas"]["SubAgentEvent"] | components["schemas"]["TelemetryEvent"] | components["schemas"]["ContextUsageEvent"] | components["schemas"]["FocusActiveEvent"] | components["schemas"]["FocusChangedEvent"] | components["schemas"]["LastTurnContextEvent"] | components["schemas"]["OperationEvent"] | components["schemas"]["ContextShiftEvent"] | components["schemas"]["PlanCreatedEvent"] | components["schemas"]["PlanReadyForReviewEvent"] | components["schemas"]["PlanReviewEvent"] | components["schemas"]["StepStartEvent"] | components["schemas"]["StepCompleteEvent"] | components["schemas"]["ExecutorSpawnedEvent"] | components["schemas"]["ExecutorResultEvent"] | components["schemas"]["ClarifyingQuestionsEvent"] | components["schemas"]["DebugContextEvent"] | components["schemas"]["LimitEvent"] | components["schemas"]["OutputEvent"] | components["schemas"]["CustomEvent"] | components["schemas"]["ErrorEvent"] | components["schemas"]["DoneEvent"] | components["schemas"]["SnapshotFrame"] | components["schemas"]["OpenFrame"] | components["schemas"]["CaughtUpFrame"] | components["schemas"]["GoawayFrame"] | components["schemas"]["GapFrame"];
         /** @description A sub-agent was started or has ended: `runId` is the sub-agent's. The turn continues. */
         SubAgentEvent: {
             /** @description The agent's name, on events of sub-agents and plan steps. */

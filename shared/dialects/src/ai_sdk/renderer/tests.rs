@@ -395,7 +395,7 @@ fn a_sub_agents_words_are_not_the_answer() {
 }
 
 #[test]
-fn an_event_that_is_emitted_again_replaces_the_one_that_was_lost() {
+fn an_event_emitted_again_replaces_the_one_that_was_lost() {
     let emitted = |name: &str, data: i64| json!({"type": "custom", "name": name, "data": data});
     let events = [
         user("Hi"),
