@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 def events_of(call: Offered) -> list[Any]:
     """What readers have of the call, in order: texts, and names and data of events."""
-    return [call.events[key] if key in call.events else text for key, text in call.texts.items()]
+    return [call.events.get(key, text) for key, text in call.texts.items()]
 
 
 def test_an_event_stands_between_the_texts_before_and_after_it() -> None:
