@@ -48,7 +48,11 @@ impl Server {
 
     /// One that has pg_stat_statements, which other scenarios would pay for.
     pub async fn counting_statements() -> Result<Self> {
-        Self::with(&[("shared_preload_libraries", "pg_stat_statements")])
+        let settings = &[
+            ("shared_preload_libraries", "pg_stat_statements"),
+            ("pg_stat_statements.track_planning", "on"),
+        ];
+        Self::with(settings)
             .await
             .context("this PostgreSQL may be without pg_stat_statements (Debian: postgresql, its contrib modules)")
     }

@@ -346,22 +346,26 @@ async fn turns(
 /// Lists the executed statements, with the number of calls per turn.
 async fn write_statements(folder: &Path, db: &PgPool, kind: &str, turns: usize) -> Result<()> {
     let rows = sqlx::query(
-        "select calls, rows, total_exec_time, query from pg_stat_statements
+        "select calls, rows, plans, total_plan_time, total_exec_time, query from pg_stat_statements
          where calls >= $1 / 2 order by calls desc, total_exec_time desc",
     )
     .bind(i64::try_from(turns)?)
     .fetch_all(db)
     .await?;
-    let mut text = String::from("calls a turn | rows a turn | ms a turn | statement\n");
+    let mut text =
+        String::from("calls a turn | rows a turn | plans a turn | ms of plans a turn | ms a turn | statement\n");
     for row in rows {
-        let (calls, rows, ms, query): (i64, i64, f64, String) = (row.get(0), row.get(1), row.get(2), row.get(3));
+        let (calls, rows, plans): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+        let (plan_ms, ms, query): (f64, f64, String) = (row.get(3), row.get(4), row.get(5));
         let each = turns as f64;
         let query = query.split_whitespace().collect::<Vec<_>>().join(" ");
         writeln!(
             text,
-            "{:6.2} | {:6.2} | {:7.3} | {query}",
+            "{:6.2} | {:6.2} | {:6.2} | {:7.3} | {:7.3} | {query}",
             calls as f64 / each,
             rows as f64 / each,
+            plans as f64 / each,
+            plan_ms / each,
             ms / each
         )?;
     }
