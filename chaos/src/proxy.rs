@@ -17,12 +17,18 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use self::requests::Requests;
+
+mod requests;
+
 /// Size of a read.
 const PIECE_BYTES: usize = 16 * 1024;
 /// How much of a piece is sent byte by byte while connections are sliced; the rest follows at once.
 const SLICED_BYTES: usize = 2 * 1024;
-/// The server's message after a commit.
+/// The server's message after a COMMIT.
 const COMMITTED: &[u8] = b"COMMIT\0";
+/// The server's message when it is ready for another request and no transaction is open: a single statement has committed.
+const READY: &[u8] = b"Z\0\0\0\x05I";
 /// The statement of a connection that listens for wake-ups.
 const LISTENS: &[u8] = b"listen ";
 
@@ -41,7 +47,7 @@ pub struct Weather {
     pub refused: bool,
 }
 
-/// The handling of the next response to a COMMIT.
+/// The handling of the next response to a commit: of a COMMIT, or of a worker's command, which is one statement.
 enum Trap {
     /// It is dropped, and the connection cut: the client can't know the outcome.
     Lose,
@@ -158,19 +164,19 @@ impl Proxy {
         cut.len()
     }
 
-    /// Loses the response to the next COMMIT.
+    /// Loses the response to the next commit.
     pub fn lose_commit(&self) {
         *self.shared.trap.lock().expect("no panic while it is held") = Some(Trap::Lose);
     }
 
-    /// Holds the response to the next COMMIT forever, with a notification.
+    /// Holds the response to the next commit forever, with a notification.
     pub fn hold_commit(&self) -> oneshot::Receiver<()> {
         let (told, held) = oneshot::channel();
         *self.shared.trap.lock().expect("no panic while it is held") = Some(Trap::Hold(told));
         held
     }
 
-    /// Returns whether no COMMIT has arrived since the trap was set.
+    /// Returns whether nothing was committed since the trap was set.
     pub fn is_armed(&self) -> bool {
         self.shared.trap.lock().expect("no panic while it is held").is_some()
     }
@@ -216,12 +222,13 @@ async fn serve(mut client: TcpStream, number: u64, cut: CancellationToken, share
     let _ = client.set_nodelay(true);
     let upstream = shared.upstream.lock().expect("no panic while it is held").clone();
     if let Ok(server) = upstream.connect().await {
-        let listens = AtomicBool::new(false);
+        let (listens, commands) = (AtomicBool::new(false), AtomicBool::new(false));
         let link = Link {
             number,
             shared: &shared,
             cut: &cut,
             listens: &listens,
+            commands: &commands,
         };
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = tokio::io::split(server);
@@ -254,6 +261,8 @@ struct Link<'a> {
     shared: &'a Shared,
     cut: &'a CancellationToken,
     listens: &'a AtomicBool,
+    /// Whether the server was sent a worker's command that it has not answered.
+    commands: &'a AtomicBool,
 }
 
 impl Link<'_> {
@@ -261,13 +270,19 @@ impl Link<'_> {
     async fn pump(&self, direction: Direction, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
         let mut weather = self.shared.weather.subscribe();
         let mut piece = vec![0; PIECE_BYTES];
+        let mut requests = Requests::default();
         loop {
             let read = match from.read(&mut piece).await {
                 Ok(0) | Err(_) => return,
                 Ok(read) => &piece[..read],
             };
-            if direction == Direction::ToServer && holds(read, LISTENS) {
-                self.listens.store(true, Ordering::Relaxed);
+            if direction == Direction::ToServer {
+                if holds(read, LISTENS) {
+                    self.listens.store(true, Ordering::Relaxed);
+                }
+                if requests.read(read) {
+                    self.commands.store(true, Ordering::Relaxed);
+                }
             }
             let frozen = |weather: &Weather| self.number < weather.frozen_below;
             if weather.wait_for(|weather| !frozen(weather)).await.is_err() {
@@ -281,7 +296,8 @@ impl Link<'_> {
                 if now.deaf && self.listens.load(Ordering::Relaxed) {
                     continue;
                 }
-                if holds(read, COMMITTED) {
+                let command = holds(read, READY) && self.commands.swap(false, Ordering::Relaxed);
+                if command || holds(read, COMMITTED) {
                     self.trap().await;
                 }
             }
@@ -298,7 +314,7 @@ impl Link<'_> {
         }
     }
 
-    /// Does not return if the response to a COMMIT is to be lost.
+    /// Does not return if the response is to be lost.
     async fn trap(&self) {
         let trap = self.shared.trap.lock().expect("no panic while it is held").take();
         match trap {

@@ -132,7 +132,7 @@ impl Fault for Refused {
     }
 }
 
-/// F7: the response to a COMMIT is lost with its connection; sometimes repeatedly.
+/// F7: the response to a commit (a COMMIT, or a worker's command) is lost with its connection; sometimes repeatedly.
 pub struct LostCommit;
 
 #[async_trait]
