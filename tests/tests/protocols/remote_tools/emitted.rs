@@ -41,7 +41,7 @@ async fn kept(app: &TestApp, posted: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn readers_get_an_event_of_an_agent_at_once_and_in_order_with_its_text() {
+async fn readers_get_an_event_of_an_agent_in_order_with_its_text() {
     let app = TestApp::start().await;
     let (program, agent) = clerk(&app).await;
     let (posted, call) = turn(&app, &program, &agent).await;
