@@ -1,2 +1,2 @@
-drop function stream.write(bigint, uuid[], uuid[], int[], bigint[], int[], int[], uuid[], text[], text[]);
+drop function stream.write(bigint, uuid[], uuid[], int[], bigint[], bigint[], int[], int[], uuid[], text[], text[]);
 alter table stream.events drop column flush_id;

@@ -5,8 +5,8 @@ alter table stream.events add column flush_id bigint;
 
 -- Writes the events of many runs, each under the fence of its attempt: all events of a stream, or none of them, and never twice.
 --
--- A repeated call has the same p_flush. Streams, by their number from 1: the log, the run and its attempt, and the log's last number that the
--- attempt knows to be committed. Rows, in the order of their events: the number of the stream, of events in the row, the run whose
+-- A repeated call has the same p_flush and p_known. Streams, by their number from 1: the log, the run and its attempt, the log's last number that
+-- the attempt knew to be committed before the first call, and the one that it knows now: a command may have appended meanwhile. Rows, in the order of their events: the number of the stream, of events in the row, the run whose
 -- readers see them, their type, and their texts with a line end between them.
 --
 -- Returns the streams whose attempt holds its lease and whose log is not older than what the attempt knows: the log's last number before
@@ -17,6 +17,7 @@ create function stream.write(
     p_runs     uuid[],
     p_attempts int[],
     p_known    bigint[],
+    p_seen     bigint[],
     p_streams  int[],
     p_counts   int[],
     p_readers  uuid[],
@@ -48,14 +49,14 @@ begin
         for no key update) locked on true;
     -- A statement of its own after the locks: it sees what their last holders have committed. A log that ends before what the attempt
     -- knows was rolled back: what would be appended follows other events.
-    select array_agg(case when s.log_end >= s.known then s.log_end else -1 end order by s.nth),
+    select array_agg(case when s.log_end >= s.seen then s.log_end else -1 end order by s.nth),
            array_agg(exists (select from stream.events v
                              where s.log_end > s.known and v.log_id = s.log_id and v.seq > s.known and v.flush_id = p_flush)
                      order by s.nth)
         into v_ends, v_there from (
-            select w.log_id, w.known, w.nth,
+            select w.log_id, w.known, w.seen, w.nth,
                    case when v_held[w.nth] then (select e.last_seq from stream.log_ends e where e.log_id = w.log_id) end as log_end
-            from unnest(p_logs, p_known) with ordinality w(log_id, known, nth)
+            from unnest(p_logs, p_known, p_seen) with ordinality w(log_id, known, seen, nth)
             offset 0) s;
     insert into stream.events (log_id, first_seq, seq, run_id, type, data, flush_id)
     select r.log_id, case when r.events > 1 then r.seq - r.events + 1 end, r.seq, r.run_id, r.type, r.data, p_flush from (

@@ -220,13 +220,33 @@ struct Written {
     rows: Vec<CarriedRow>,
 }
 
+/// A batch that is written, and what all calls that try have in common.
+struct Flush<'a> {
+    /// A random number.
+    id: i64,
+    batch: &'a Batch,
+    /// By stream, in the order of the batch: the log's last number that it knew to be committed before the first call.
+    known: Vec<i64>,
+}
+
+impl<'a> Flush<'a> {
+    fn of(batch: &'a Batch) -> Self {
+        let streams = batch.logs.iter().flat_map(|of_log| &of_log.streams);
+        Self {
+            id: ids::new().as_u64_pair().1.cast_signed(),
+            batch,
+            known: streams.map(|stream| stream.seen.last()).collect(),
+        }
+    }
+}
+
 /// The storage of batches.
 trait Store: Send + 'static {
     type Failed: Into<Box<dyn Error + Send + Sync>> + Send;
 
     /// One transaction: appends the events of all streams whose lease holds, unless they are there. After an error, or if the future was dropped,
-    /// the caller repeats it with the same `flush_id`.
-    fn write(&mut self, flush_id: i64, batch: &Batch) -> impl Future<Output = Result<Written, Self::Failed>> + Send;
+    /// the caller repeats it with the same `flush`.
+    fn write(&mut self, flush: &Flush<'_>) -> impl Future<Output = Result<Written, Self::Failed>> + Send;
 }
 
 /// Writes batches, retrying until they succeed.
@@ -240,10 +260,10 @@ impl<S: Store> Flusher<S> {
         if batch.is_empty() {
             return;
         }
-        let mut flush_id = new_flush_id();
+        let mut flush = Flush::of(batch);
         let mut logged = false;
         loop {
-            let error = match timeout(FLUSH_LIMIT, self.store.write(flush_id, batch)).await {
+            let error = match timeout(FLUSH_LIMIT, self.store.write(&flush)).await {
                 Ok(Ok(written)) => return self.committed(batch, &written.lost, written.rows),
                 Ok(Err(error)) => ErrorChain(&*error.into()).to_string(),
                 Err(_) => format!("no answer within {} s", FLUSH_LIMIT.as_secs()),
@@ -257,7 +277,7 @@ impl<S: Store> Flusher<S> {
                 logged = true;
             }
             if rejoin_faults::enabled(Fault::CommitRepeated) {
-                flush_id = new_flush_id();
+                flush = Flush::of(batch);
             }
             sleep(RETRY).await;
         }
@@ -278,9 +298,4 @@ impl<S: Store> Flusher<S> {
             ..Wake::default()
         });
     }
-}
-
-/// A random number.
-fn new_flush_id() -> i64 {
-    ids::new().as_u64_pair().1.cast_signed()
 }

@@ -95,6 +95,25 @@ impl Server {
         })
     }
 
+    /// A command of the attempt appends an event, while the outcome of a flush may be unknown.
+    async fn command(&self, stream: &RunStream) {
+        let _locks = self.locks.lock().await;
+        self.rows(|rows| {
+            if rows.taken.get(&stream.run_id).is_some_and(|n| *n >= stream.attempt) {
+                return;
+            }
+            let of_log = rows.logs.entry(stream.log_id).or_default();
+            of_log.push(ModelRow {
+                flush_id: 0,
+                run: stream.run_id,
+                attempt: stream.attempt,
+                text: String::new(),
+            });
+            stream.seen.advance(number(of_log.len()));
+            rows.woken.insert(stream.log_id, of_log.len());
+        });
+    }
+
     /// Executes a transaction, from its arrival to its end.
     async fn transact(self, flush_id: i64, appended: Vec<Appended>, answer: oneshot::Sender<Answer>) {
         for _ in 0..any(3) {
@@ -169,7 +188,7 @@ struct Connection {
 impl Store for Connection {
     type Failed = &'static str;
 
-    async fn write(&mut self, flush_id: i64, batch: &Batch) -> Result<Written, &'static str> {
+    async fn write(&mut self, flush: &Flush<'_>) -> Result<Written, &'static str> {
         pause().await;
         if once_in(8) {
             return Err("no connection");
@@ -180,9 +199,9 @@ impl Store for Connection {
                 .map(str::to_owned)
                 .expect("it is a token")
         };
-        let of_stream = |log: &OfLog, nth: usize| Appended {
+        let of_stream = |log: &OfLog, nth: usize, known: i64| Appended {
             stream: log.streams[nth].clone(),
-            known: log.streams[nth].seen.last(),
+            known,
             texts: log
                 .events
                 .iter()
@@ -190,13 +209,16 @@ impl Store for Connection {
                 .map(|(_, event)| text(&event.data))
                 .collect(),
         };
-        let appended = batch
+        let mut known = flush.known.iter();
+        let appended = flush
+            .batch
             .logs
             .iter()
-            .flat_map(|log| (0..log.streams.len()).map(|nth| of_stream(log, nth)))
+            .flat_map(|log| (0..log.streams.len()).map(move |nth| (log, nth)))
+            .map(|(log, nth)| of_stream(log, nth, *known.next().expect("one for each stream")))
             .collect();
         let (answer, answered) = oneshot::channel();
-        let transaction = spawn(self.server.clone().transact(flush_id, appended, answer));
+        let transaction = spawn(self.server.clone().transact(flush.id, appended, answer));
         self.server.rows(|rows| rows.transactions.push(transaction));
         let answer = answered.await.map_err(|_| "the connection broke")?;
         let mut lost = Vec::new();
@@ -245,6 +267,9 @@ async fn attempt(server: Server, writer: EventWriter, stream: Arc<RunStream>) ->
             return appended;
         }
         appended.push_str(&token);
+        if once_in(4) {
+            server.command(&stream).await;
+        }
         if i + 1 == EVENTS || once_in(4) {
             if writer.flush(&stream).await.is_err() {
                 return appended;

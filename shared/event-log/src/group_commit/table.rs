@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::super::batch::Batch;
 use super::super::rows::NewRows;
-use super::{RunStream, Store, Written};
+use super::{Flush, RunStream, Store, Written};
 use crate::wakeup::carried::CarriedRow;
 use rejoin_db::Db;
 use rejoin_db::PgError;
@@ -31,19 +31,19 @@ impl Table {
 impl Store for Table {
     type Failed = PgError;
 
-    async fn write(&mut self, flush_id: i64, batch: &Batch) -> Result<Written, PgError> {
+    async fn write(&mut self, flush: &Flush<'_>) -> Result<Written, PgError> {
         let client = match self.client.take() {
             Some(client) => client,
             None => self.db.pool_pg.get().await?,
         };
         // A connection with a statement that failed, or was not answered, is not used again.
         let client = Discarded(Some(client));
-        let mut streams = Streams::of(batch);
-        let rows = rows_of(batch);
+        let mut streams = Streams::of(flush);
+        let rows = rows_of(flush.batch);
         if rejoin_faults::enabled(Fault::NoFence) {
             streams.attempts = client.attempts_of(&streams.runs).await?;
         }
-        let answer = client.write(flush_id, &streams, &rows).await?;
+        let answer = client.write(flush.id, &streams, &rows).await?;
         self.client = client.kept();
 
         let held = Held::of(&answer, streams.all.len());
@@ -65,12 +65,13 @@ impl Discarded {
 
     async fn write(&self, flush_id: i64, streams: &Streams, rows: &NewRows<'_>) -> Result<Vec<Row>, PgError> {
         let statement = self.client().prepare_cached(WRITE).await?;
-        let arguments: [&(dyn ToSql + Sync); 10] = [
+        let arguments: [&(dyn ToSql + Sync); 11] = [
             &flush_id,
             &streams.logs,
             &streams.runs,
             &streams.attempts,
             &streams.known,
+            &streams.seen,
             &rows.streams,
             &rows.events,
             &rows.runs,
@@ -80,7 +81,7 @@ impl Discarded {
         Ok(self.client().query(&statement, &arguments).await?)
     }
 
-    /// The attempts that hold the leases of these runs, whoever asks.
+    /// Returns the attempts that hold the leases of these runs.
     async fn attempts_of(&self, runs: &Vec<Uuid>) -> Result<Vec<i32>, PgError> {
         let sql = "select coalesce(j.attempt, 0) from unnest($1::uuid[]) with ordinality r(id, nth)
                    left join queue.jobs j on j.run_id = r.id order by r.nth";
@@ -105,18 +106,22 @@ struct Streams {
     runs: Vec<Uuid>,
     attempts: Vec<i32>,
     known: Vec<i64>,
+    seen: Vec<i64>,
 }
 
 impl Streams {
-    fn of(batch: &Batch) -> Self {
-        let mut columns = Self::default();
-        for of_log in &batch.logs {
+    fn of(flush: &Flush<'_>) -> Self {
+        let mut columns = Self {
+            known: flush.known.clone(),
+            ..Self::default()
+        };
+        for of_log in &flush.batch.logs {
             for stream in &of_log.streams {
                 columns.all.push(stream.clone());
                 columns.logs.push(of_log.log_id);
                 columns.runs.push(stream.run_id);
                 columns.attempts.push(stream.attempt);
-                columns.known.push(stream.seen.last());
+                columns.seen.push(stream.seen.last());
             }
         }
         columns
@@ -202,4 +207,4 @@ fn written(streams: &Streams, rows: &NewRows<'_>, held: &[Option<Held>]) -> Writ
 }
 
 /// The statement is a transaction; the function's comment says what it writes.
-const WRITE: &str = "select nth, log_end, is_there from stream.write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+const WRITE: &str = "select nth, log_end, is_there from stream.write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";

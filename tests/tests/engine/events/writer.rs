@@ -247,7 +247,7 @@ async fn two_runs_that_share_a_log_share_its_numbers() {
 
 /// A call of `stream.write` with one token. Returns, of a stream that is held, whether the events were there already.
 async fn write_once(db: &TestDatabase, posted: &Posted, flush_id: i64, known: i64, text: &str) -> Option<bool> {
-    sqlx::query_scalar("select is_there from stream.write($1, $2, $3, '{1}', $4, '{1}', '{1}', $3, '{token}', $5)")
+    sqlx::query_scalar("select is_there from stream.write($1, $2, $3, '{1}', $4, $4, '{1}', '{1}', $3, '{token}', $5)")
         .bind(flush_id)
         .bind([posted.conversation_id])
         .bind([posted.run_id])
