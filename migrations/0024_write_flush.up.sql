@@ -47,7 +47,7 @@ begin
     left join lateral (
         select true as held from stream.logs l where live.held and l.log_id = wanted.log_id
         for no key update) locked on true;
-    -- A statement of its own after the locks: it sees what their last holders have committed. A log that ends before what the attempt
+    -- A separate statement after the locks: it sees what their last holders have committed. A log that ends before what the attempt
     -- knows was rolled back: what would be appended follows other events.
     select array_agg(case when s.log_end >= s.seen then s.log_end else -1 end order by s.nth),
            array_agg(exists (select from stream.events v

@@ -1,4 +1,4 @@
-//! What programs publish while they work: text that the function of an agent writes, as tokens of its run, and events of their own, which any
+//! What programs publish while they work: text that the function of an agent writes, as tokens of its run, and their own events, which any
 //! function of a run emits.
 
 use rejoin_event_log::wakeup::Wake;

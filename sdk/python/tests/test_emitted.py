@@ -182,7 +182,7 @@ async def test_a_tool_emits_events_once_though_it_begins_again(api: ProtocolServ
     assert [event["data"] for event in events_of(call)] == [3, 0, 1, 2, 3]
 
 
-def test_a_call_without_a_run_emits_to_nobody() -> None:
+def test_a_call_without_a_run_emits_nothing() -> None:
     link = Mock()
     call = CallContext(run_id=None, link=link)
     call.emit("progress", 1)

@@ -1,4 +1,4 @@
-/** What a function publishes while it works: the answer of its agent, and events of its own. Sent in pieces, one after the other. */
+/** What a function publishes while it works: the answer of its agent, and its own events. Sent in pieces, one after the other. */
 import { limitedJson, storable } from './outcomes.js';
 
 /** Maximum length of a piece of text, in UTF-16 code units: never more characters than a server accepts. */

@@ -89,7 +89,7 @@ test('events of parallel steps have no order', async () => {
   await expect(Promise.all([call.step('one', emit), call.step('two', emit)])).rejects.toThrow(StepFailedError);
 });
 
-test('a call without a run emits to nobody', async () => {
+test('a call without a run emits nothing', async () => {
   const sent: Piece[] = [];
   const nothing = async () => undefined;
   const link = {

@@ -1,4 +1,4 @@
-//! A function writes the answer of its agent, or emits events of its own, while it works.
+//! A function writes the answer of its agent, or emits its own events, while it works.
 
 use axum::Json;
 use axum::extract::State;
