@@ -15,7 +15,7 @@ use rejoin_http::concurrency_limits::ConcurrencyLimits;
 use rejoin_http::oidc::Oidc;
 use rejoin_http::{HttpState, authorization};
 use rejoin_integrations::mcp::commands::Commands;
-use rejoin_remote_tools::waiting::Waiting;
+use rejoin_remote_tools::waiting::{Renewals, Waiting};
 use rejoin_sse::fan_out::Hub;
 use rejoin_sse::start::StreamState;
 use rejoin_webhooks::Webhooks;
@@ -86,7 +86,8 @@ impl AppState {
         // Before anything is counted.
         let metrics = recorder::install();
         let hub = Hub::start(db.clone(), bus.clone(), &config.streams, draining.clone());
-        let waiting = Waiting::start(db.clone(), &bus);
+        let renewals = Renewals::of_lease(config.remote_tools.lease());
+        let waiting = Waiting::start(db.clone(), &bus, renewals);
         let http = HttpState::new(config.http.clone(), means.oidc, db.clone(), bus, draining);
         let shares = config.shares();
         Self {

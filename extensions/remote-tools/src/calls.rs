@@ -17,9 +17,6 @@ use uuid::Uuid;
 /// The pause before a call is handed out again that its worker could not begin, in seconds; doubled with each attempt.
 const RETRY_S: f64 = 1.0;
 const RETRY_MAX_S: f64 = 60.0;
-/// How much less time a worker may count as alive than its claim says, as a part of the lease: a claim that changes less is not recorded, so that
-/// busy workers do not write a row with each claim.
-const SLACK_DIVISOR: u32 = 5;
 
 /// A call that is handed out
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -51,31 +48,45 @@ pub struct HandedOut {
 /// What a claim found.
 #[derive(Debug)]
 pub struct Claim {
+    /// The number of the worker's registration.
+    pub revision: i32,
     /// The queues that the worker's calls come from.
     pub queues: Vec<String>,
     /// On record as running.
     pub calls: Vec<HandedOut>,
 }
 
-/// Hands out up to `limit` calls to a worker, and records that it is there for `alive`. None: it is not registered in this queue. One statement.
+/// For how long a claim counts.
+#[derive(Debug, Clone, Copy)]
+pub struct ClaimTimes {
+    /// How long its worker counts as alive.
+    pub alive: Duration,
+    /// A claim that changes by less how long the worker counts as alive is not recorded.
+    pub slack: Duration,
+    /// The lease of the calls.
+    pub lease: Duration,
+}
+
+/// Hands out up to `limit` calls to a worker, and records that it is there. None: it is not registered in this queue. One statement.
 pub async fn claim(
     db: &Db,
     scope: Scope,
     queue: &str,
     worker_id: Uuid,
-    (alive, lease): (Duration, Duration),
+    times: ClaimTimes,
     limit: i32,
 ) -> Result<Option<Claim>, PgError> {
-    let sql = "select queues, calls::text
+    let sql = "select revision, queues, calls::text
                from kb.poll_remote_calls($1, $2, make_interval(secs => $3), make_interval(secs => $4), make_interval(secs => $5), $6)";
-    let slack_s = (lease / SLACK_DIVISOR).as_secs_f64();
-    let (alive_s, lease_s) = (alive.as_secs_f64(), lease.as_secs_f64());
+    let ClaimTimes { alive, slack, lease } = times;
+    let (alive_s, slack_s, lease_s) = (alive.as_secs_f64(), slack.as_secs_f64(), lease.as_secs_f64());
     let arguments: [&(dyn ToSql + Sync); 6] = [&queue, &worker_id, &alive_s, &slack_s, &lease_s, &limit];
     let row = rls::query_one_scoped(&db.pool_pg, scope, sql, &arguments).await?;
     Ok(row.map(|row| {
-        let calls: Option<&str> = row.get(1);
+        let calls: Option<&str> = row.get(2);
         Claim {
-            queues: row.get(0),
+            revision: row.get(0),
+            queues: row.get(1),
             calls: calls.map_or_else(Vec::new, |calls| {
                 serde_json::from_str(calls).expect("kb.poll_remote_calls returns calls as programs get them")
             }),

@@ -2,6 +2,9 @@
 //!
 //! Invariant: all live workers that serve one version of a tool have announced it with the same definition.
 
+use std::collections::HashMap;
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use rejoin_types::ids;
 use serde_json::Value;
@@ -90,7 +93,7 @@ async fn replace(
 ) -> Result<Option<Uuid>, sqlx::Error> {
     let replaced = sqlx::query_scalar!(
         "update kb.remote_workers
-         set name = $3, version = $4, language = $5, slots = $6, draining = false, seen_at = now(),
+         set name = $3, version = $4, language = $5, slots = $6, draining = false, revision = revision + 1, seen_at = now(),
              alive_until = now() + make_interval(secs => $7)
          where id = $1 and queue = $2
          returning id",
@@ -308,6 +311,27 @@ pub async fn seen(
     .execute(db)
     .await?;
     Ok(seen.rows_affected() > 0)
+}
+
+/// Renews the registrations of workers of any workspace for this long, and ends those of workers that closed their connection (id, seconds ago),
+/// unless something was heard of them since. Returns the number of the registration of each of the former; one that is missing is not registered.
+pub async fn renew(
+    db: impl PgExecutor<'_>,
+    here: &[Uuid],
+    alive: Duration,
+    gone: &[(Uuid, f64)],
+) -> Result<HashMap<Uuid, i32>, sqlx::Error> {
+    let (gone, gone_s): (Vec<Uuid>, Vec<f64>) = gone.iter().copied().unzip();
+    let renewed = sqlx::query!(
+        r#"select id as "id!", revision as "revision!" from kb.renew_remote_workers($1, make_interval(secs => $2), $3, $4)"#,
+        here,
+        alive.as_secs_f64(),
+        &gone,
+        &gone_s
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(renewed.into_iter().map(|row| (row.id, row.revision)).collect())
 }
 
 /// Removes a worker, and ends the leases of its calls. False: it is not registered in this queue.

@@ -6,6 +6,7 @@
 //! - `held` runs that keep their slot while a program executes their calls
 //! - `outcomes` what becomes of a call whose program is lost, fails, or is not wanted
 //! - `registration` who may register what
+//! - `waiting` claims that wait, one after another
 
 mod agents;
 mod durable;
@@ -13,6 +14,7 @@ mod emitted;
 mod held;
 mod outcomes;
 mod registration;
+mod waiting;
 
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, json_of, of_kind, text};

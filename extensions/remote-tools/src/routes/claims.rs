@@ -18,14 +18,17 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{RemoteToolsState, Routes, is_bound, may_serve, worker_unknown};
-use crate::calls::{self, Claim, HandedOut};
+use crate::calls::{self, Claim, ClaimTimes, HandedOut};
 use crate::registrations;
-use crate::waiting::Interest;
+use crate::waiting::{Claimant, FirstLook, Interest, Renewals, Wait};
 
 /// Maximum time that a claim waits, in seconds: less than proxies wait for a response.
 pub const WAIT_MAX_S: u32 = 25;
 /// Maximum number of calls of one claim, and of one heartbeat.
 const MAX_CALLS: i32 = 1_000;
+/// A claim that changes by less than this part of a lease how long its worker counts as alive is not recorded, so that busy workers do not write a row
+/// with each claim.
+const SLACK_DIVISOR: u32 = 5;
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(claim)).routes(routes!(heartbeat))
@@ -83,25 +86,34 @@ async fn claim(
         }
     }
     let until = Instant::now() + Duration::from_secs_f64(body.wait_s);
-    // A claim that waits shows that its worker is there.
-    let alive_s = body.wait_s + state.args.lease().as_secs_f64();
+    let claimant = Claimant {
+        workspace_id: caller.workspace_id,
+        queue,
+        worker_id: body.worker_id,
+    };
+    let waits = body.wait_s > 0.0;
     let taking = Taking {
         state: state.clone(),
         caller: caller.plain(),
-        queue,
-        worker_id: body.worker_id,
-        alive: Duration::from_secs_f64(alive_s),
+        claimant,
+        waits,
         max: body.max,
     };
-    let before = state.waiting.version();
-    let first = taking.take().await?;
-    if !first.calls.is_empty() || body.wait_s == 0.0 {
-        return Ok(Json(Claimed { calls: first.calls }).into_response());
-    }
+    let known = waits.then(|| state.waiting.resume(&taking.claimant)).flatten();
+    let ((wait, interest), first_look) = if let Some(known) = known {
+        (known, FirstLook::Skip)
+    } else {
+        let version = state.waiting.version();
+        let first = taking.take().await?;
+        if !first.calls.is_empty() || !waits {
+            return Ok(Json(Claimed { calls: first.calls }).into_response());
+        }
+        let begun = state.waiting.begin(&taking.claimant, first.revision, &first.queues);
+        (begun, FirstLook::IfWokenSince(version))
+    };
     // The response begins now: what handles requests keeps nothing while the claim waits.
-    let interest = state.waiting.interest(&first.queues);
     let later = async move {
-        let calls = taking.wait(interest, before, until).await;
+        let calls = taking.wait(wait, &interest, first_look, until).await;
         serde_json::to_vec(&Claimed { calls })
     };
     let body = axum::body::Body::from_stream(futures::stream::once(later));
@@ -113,43 +125,53 @@ async fn claim(
 struct Taking {
     state: RemoteToolsState,
     caller: Caller,
-    queue: String,
-    worker_id: Uuid,
-    /// How long the worker counts as alive.
-    alive: Duration,
+    claimant: Claimant,
+    /// Whether it waits if there are no calls.
+    waits: bool,
     max: i32,
 }
 
 impl Taking {
-    /// Waits for calls. `before`: the version of the waiting claims before the look that has found none.
-    async fn wait(self, interest: Interest, before: u64, until: Instant) -> Vec<HandedOut> {
-        let mut looked_at = Some(before);
+    /// Waits for calls.
+    async fn wait(self, wait: Wait, interest: &Interest, mut look: FirstLook, until: Instant) -> Vec<HandedOut> {
         loop {
-            let looked = interest.changed_after(looked_at.take(), || async {
+            let looked = interest.changed_after(std::mem::replace(&mut look, FirstLook::Now), || async {
                 match self.take().await {
-                    Ok(claim) if claim.calls.is_empty() => None,
-                    taken => Some(taken.map(|claim| claim.calls)),
+                    Ok(claim) if claim.calls.is_empty() && claim.revision == wait.revision => None,
+                    taken => Some(taken),
                 }
             });
             let found = tokio::select! {
-                found = timeout_at(until, looked) => found,
-                () = self.state.draining.cancelled() => return Vec::new(),
+                // In this order: calls that were found are not left.
+                biased;
+                found = timeout_at(until, looked) => found.map_err(drop),
+                () = self.state.draining.cancelled() => Err(()),
+                () = wait.changed() => Err(()),
             };
             match found {
-                Ok(Some(Ok(calls))) => {
-                    if i32::try_from(calls.len()) == Ok(self.max) {
+                Ok(Some(Ok(claim))) => {
+                    if i32::try_from(claim.calls.len()) == Ok(self.max) {
                         interest.pass_on();
                     }
-                    return calls;
+                    if claim.revision == wait.revision {
+                        wait.end();
+                    } else {
+                        wait.forget();
+                    }
+                    return claim.calls;
                 }
-                // The next claim gets the error as its response.
+                // The next claim looks, and gets the error as its response.
                 Ok(Some(Err(problem))) => {
                     debug!(?problem, "a look of a waiting claim failed");
+                    wait.forget();
                     return Vec::new();
                 }
                 // There may be one now.
                 Ok(None) => {}
-                Err(_) => return Vec::new(),
+                Err(_) => {
+                    wait.end();
+                    return Vec::new();
+                }
             }
         }
     }
@@ -159,10 +181,53 @@ impl Taking {
         let (sender, taken) = oneshot::channel();
         let taking = self.clone();
         tokio::spawn(async move {
-            let Taking { state, caller, .. } = &taking;
-            if let Err(Ok(claim)) = sender.send(taking.claim().await)
-                && let Err(problem) = give_back(state, caller, &claim.calls).await
-            {
+            let claim = Some(taking.claim().await);
+            // If nothing waits for it, it is dropped here, and otherwise by the channel.
+            drop(sender.send(Taken { taking, claim }));
+        });
+        taken.await.map_err(|_| Problem::internal())?.accept()
+    }
+
+    async fn claim(&self) -> Result<Claim, Problem> {
+        let lease = self.state.args.lease();
+        let times = ClaimTimes {
+            // While it waits, it is renewed.
+            alive: if self.waits {
+                Renewals::of_lease(lease).alive()
+            } else {
+                lease
+            },
+            slack: lease / SLACK_DIVISOR,
+            lease,
+        };
+        let Claimant { queue, worker_id, .. } = &self.claimant;
+        let scope = self.caller.rls_scope();
+        let claim = calls::claim(&self.state.db, scope, queue, *worker_id, times, self.max).await?;
+        claim.ok_or_else(|| worker_unknown(*worker_id))
+    }
+}
+
+/// What a look has found. Dropped before it is accepted: its calls are given back.
+struct Taken {
+    taking: Taking,
+    claim: Option<Result<Claim, Problem>>,
+}
+
+impl Taken {
+    fn accept(mut self) -> Result<Claim, Problem> {
+        self.claim.take().unwrap_or_else(|| Err(Problem::internal()))
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let Some(Ok(claim)) = self.claim.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        let Taking { state, caller, .. } = self.taking.clone();
+        runtime.spawn(async move {
+            if let Err(problem) = give_back(&state, &caller, &claim.calls).await {
                 // Their leases will expire.
                 warn!(
                     ?problem,
@@ -170,14 +235,6 @@ impl Taking {
                 );
             }
         });
-        taken.await.map_err(|_| Problem::internal())?
-    }
-
-    async fn claim(&self) -> Result<Claim, Problem> {
-        let times = (self.alive, self.state.args.lease());
-        let scope = self.caller.rls_scope();
-        let claim = calls::claim(&self.state.db, scope, &self.queue, self.worker_id, times, self.max).await?;
-        claim.ok_or_else(|| worker_unknown(self.worker_id))
     }
 }
 

@@ -176,6 +176,7 @@ async fn register(
         }
     }
     tx.commit().await?;
+    state.waiting.forget(id);
     state.bus.publish(Wake::tools(caller.workspace_id));
     let status = if worker.worker_id == Some(id) {
         StatusCode::OK
@@ -217,6 +218,7 @@ async fn leave(
         return Err(worker_unknown(worker_id));
     }
     tx.commit().await?;
+    state.waiting.forget(worker_id);
     state.bus.publish(Wake::tools(caller.workspace_id));
     Ok(StatusCode::NO_CONTENT)
 }
