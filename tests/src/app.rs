@@ -150,6 +150,14 @@ impl TestApp {
         self.server = Some(start_api(&self.db, &self.options, self.address.port()).await);
     }
 
+    /// Serves this app's address by a process of its own from now on.
+    pub async fn api_in_a_process(&mut self) -> Process {
+        if let Some(server) = self.server.take() {
+            server.stop().await.expect("the API stops");
+        }
+        Process::api_at(self, self.address, None, &[]).await
+    }
+
     pub fn add_worker(&mut self) -> &Worker {
         let scripted = || ModelSettings::openai_compatible(self.model.base_url());
         let models = self.options.models.clone().unwrap_or_else(scripted);

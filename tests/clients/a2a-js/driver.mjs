@@ -1,6 +1,7 @@
-// Drives the unmodified client of A2A. Argument: {url, key, binding, agent?, cutSeed?, calls: [{call, params}]} as JSON. Prints a line of JSON
+// Drives the unmodified client of A2A. Argument: {url, key, binding, agent?, cutSeed?, resumes?, calls: [{call, params}]} as JSON. Prints a line of JSON
 // for each {event} that a stream yields, and {result} or {error} at the end of each call. In params, "$task" and "$context" stand for the last
-// task and its context. With cutSeed, streams end after a random number of bytes, and the client subscribes to the task again.
+// task and its context. With cutSeed, streams end after a random number of bytes, and the client subscribes to the task again; with resumes, it
+// does so when a connection breaks.
 import { createRequire } from "node:module";
 
 const require = createRequire(`${process.env.CLIENT_FOLDER}/`);
@@ -8,7 +9,7 @@ const sdk = require("@a2a-js/sdk");
 const { ClientFactory, ClientFactoryOptions, DefaultAgentCardResolver, JsonRpcTransportFactory, RestTransportFactory } =
   require("@a2a-js/sdk/client");
 
-const { url, key, binding, agent, cutSeed, calls } = JSON.parse(process.argv[2]);
+const { url, key, binding, agent, cutSeed, resumes, calls } = JSON.parse(process.argv[2]);
 const say = (said) => console.log(JSON.stringify(said));
 
 let state = (cutSeed ?? 0) >>> 0;
@@ -60,6 +61,16 @@ function note(task, context, status) {
   }
 }
 
+/** Whether a stream ended in the middle of a frame, or its connection broke or could not be made. */
+function isCut(error) {
+  if (cutSeed !== undefined) return /parse|JSON/i.test(error.message);
+  if (!resumes || !/terminated|fetch failed|socket|ECONN/i.test(`${error.message} ${error.cause?.message}`)) return false;
+  cuts += 1;
+  return true;
+}
+
+const pause = () => new Promise((resolve) => setTimeout(resolve, 100));
+
 async function read(stream) {
   try {
     for await (const response of stream) {
@@ -69,8 +80,7 @@ async function read(stream) {
       say({ event });
     }
   } catch (error) {
-    // A frame that was cut in its middle.
-    if (cutSeed === undefined || !/parse|JSON/i.test(error.message)) throw error;
+    if (!isCut(error)) throw error;
   }
 }
 
@@ -79,7 +89,8 @@ const methods = {
   async stream(params) {
     rests = false;
     await read(client.sendMessageStream(sdk.SendMessageRequest.fromJSON(params)));
-    while (!rests && cutSeed !== undefined) {
+    while (!rests && (resumes || cutSeed !== undefined)) {
+      if (resumes) await pause();
       try {
         await read(client.resubscribeTask({ id: last.task, tenant: "" }));
       } catch (error) {

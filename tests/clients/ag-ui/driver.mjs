@@ -1,4 +1,4 @@
-// Drives the unmodified HttpAgent through a conversation. Argument: {url, key, threadId, cutSeed?, actions: […]} as JSON. Prints a line of
+// Drives the unmodified HttpAgent through a conversation. Argument: {url, key, threadId, cutSeed?, resumes?, actions: […]} as JSON. Prints a line of
 // JSON after each action: what the client then has. Warnings of the client count as errors: it warns of what it has to remove.
 import { createRequire } from "node:module";
 import { resumingFetch } from "./resuming-fetch.mjs";
@@ -6,7 +6,7 @@ import { resumingFetch } from "./resuming-fetch.mjs";
 const require = createRequire(`${process.env.CLIENT_FOLDER}/`);
 const { HttpAgent, runHttpRequest, transformHttpEventStream } = require("@ag-ui/client");
 
-const { url, key, threadId, cutSeed, actions } = JSON.parse(process.argv[2]);
+const { url, key, threadId, cutSeed, resumes, actions } = JSON.parse(process.argv[2]);
 const warnings = [];
 console.warn = (...words) => warnings.push(words.join(" "));
 console.error = (...words) => warnings.push(words.join(" "));
@@ -18,6 +18,16 @@ function random(seed) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return Math.floor((state / 2 ** 32) * below);
   };
+}
+
+/** Passes a body on, and counts when its connection breaks. */
+async function* whole(body) {
+  try {
+    yield* body;
+  } catch (error) {
+    cuts += 1;
+    throw error;
+  }
 }
 
 let cuts = 0;
@@ -49,6 +59,7 @@ class ThreadAgent extends HttpAgent {
 
 const config = { url, threadId, headers: { Authorization: `Bearer ${key}` } };
 if (cutSeed !== undefined) config.fetch = resumingFetch(cutting(cutSeed));
+if (resumes) config.fetch = resumingFetch(whole);
 const agent = new ThreadAgent(config);
 let pending = [];
 

@@ -40,9 +40,15 @@ export function resumingFetch(cut = (body) => body) {
         if (isOver) return;
         await new Promise((resolve) => setTimeout(resolve, PAUSE));
         const { Authorization } = init.headers;
-        connection = lastId === null
-          ? await fetch(url, init)
-          : await fetch(location, { headers: { Authorization, "Last-Event-ID": lastId }, signal: init.signal });
+        try {
+          connection = lastId === null
+            ? await fetch(url, init)
+            : await fetch(location, { headers: { Authorization, "Last-Event-ID": lastId }, signal: init.signal });
+        } catch (error) {
+          if (init.signal?.aborted) throw error;
+          // There is no server just now.
+          connection = { body: [], ok: true };
+        }
         if (connection.status === 204) return;
         if (!connection.ok) throw new Error(`reconnecting: HTTP ${connection.status}: ${await connection.text()}`);
       }

@@ -60,6 +60,28 @@ const tasks = {
     const runner = client.chat.completions.runTools({ ...body, tools });
     return { text: await runner.finalContent(), called };
   },
+  // Streams a background response; when the connection breaks, reads on after the last event.
+  async resumes({ body }) {
+    let open = () => client.responses.create({ ...body, background: true, stream: true });
+    let [id, last, final, text, breaks] = [null, null, null, '', 0];
+    while (!final) {
+      try {
+        for await (const event of await open()) {
+          id ??= event.response?.id;
+          last = event.sequence_number;
+          if (event.type === 'response.output_text.delta') text += event.delta;
+          if (event.type === 'response.completed') final = event.response;
+        }
+      } catch (error) {
+        if (id === null || error.status !== undefined) throw error;
+      }
+      if (final) break;
+      breaks += 1;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      open = () => client.responses.retrieve(id, { stream: true, starting_after: last });
+    }
+    return { final, text, breaks };
+  },
   // Reads a response's stream again after each of its events; `wrong` are the cuts after which something else came.
   async cuts({ id }) {
     const all = await eventsOf(await client.responses.retrieve(id, { stream: true }));

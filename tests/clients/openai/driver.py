@@ -3,7 +3,9 @@ result or the error. Streams are read to their end."""
 
 import json
 import sys
+import time
 
+import httpx
 import openai
 
 task = json.loads(sys.argv[1])
@@ -42,8 +44,31 @@ def gather_chat():
         return {"final": plain(stream.get_final_completion()), "text": text}
 
 
+def resumes():
+    """Streams a background response; when the connection breaks, reads on after the last event."""
+    stream = lambda: client.responses.create(background=True, stream=True, **task["body"])  # noqa: E731
+    response_id, last, final, text, breaks = None, None, None, "", 0
+    while final is None:
+        try:
+            for event in stream():
+                last = event.sequence_number
+                response_id = response_id or getattr(event, "response", None) and event.response.id
+                if event.type == "response.output_text.delta":
+                    text += event.delta
+                elif event.type == "response.completed":
+                    final = plain(event.response)
+        except (openai.APIConnectionError, httpx.TransportError):
+            if response_id is None:
+                raise
+        if final is None:
+            breaks += 1
+            time.sleep(0.1)
+            stream = lambda: client.responses.retrieve(response_id, stream=True, starting_after=last)  # noqa: E731
+    return {"final": final, "text": text, "breaks": breaks}
+
+
 try:
-    result = {"call": call, "gather": gather, "gatherChat": gather_chat}[task.get("task", "call")]()
+    result = {"call": call, "gather": gather, "gatherChat": gather_chat, "resumes": resumes}[task.get("task", "call")]()
     print(json.dumps({"result": result}))
 except openai.APIError as error:
     told = {"name": type(error).__name__, "message": error.message}

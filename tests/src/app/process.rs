@@ -1,5 +1,6 @@
 //! Processes of the product's binaries.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -81,11 +82,19 @@ impl Process {
             .expect("a port")
             .local_addr()
             .expect("its number");
+        (
+            Self::api_at(app, free, files, variables).await,
+            format!("http://{free}"),
+        )
+    }
+
+    /// The same at this address.
+    pub async fn api_at(app: &TestApp, address: SocketAddr, files: Option<u32>, variables: &[(&str, &str)]) -> Self {
         let limit = files.map_or_else(String::new, |files| format!("ulimit -n {files}; "));
         let child = std::process::Command::new("/bin/sh")
             .args(["-c", &format!("{limit}exec \"$@\""), "sh"])
             .arg(binary())
-            .args(["api", "--listen", &free.to_string()])
+            .args(["api", "--listen", &address.to_string()])
             .env("DATABASE_URL", &app.db.url)
             .env("REJOIN_EMBEDDINGS", "off")
             .envs(variables.iter().copied())
@@ -95,13 +104,12 @@ impl Process {
             .spawn()
             .expect("the API starts");
         let process = Self { child };
-        let url = format!("http://{free}");
         support::wait_for("the API to be ready", async || {
-            let answer = reqwest::get(format!("{url}/readyz")).await.ok()?;
+            let answer = reqwest::get(format!("http://{address}/readyz")).await.ok()?;
             answer.status().is_success().then_some(())
         })
         .await;
-        (process, url)
+        process
     }
 
     pub fn id(&self) -> u32 {

@@ -7,6 +7,7 @@ mod ag_ui_failures;
 mod ag_ui_logs;
 mod ai_sdk;
 mod durable_streams;
+mod killed_api;
 mod one_log;
 mod openai;
 mod openapi;

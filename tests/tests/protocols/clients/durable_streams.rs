@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 const WORDS: usize = 12;
 /// Each way to follow a stream: the client's choice, and both of the protocol's.
-const LIVE: [&str; 3] = ["auto", "long-poll", "sse"];
+pub(super) const LIVE: [&str; 3] = ["auto", "long-poll", "sse"];
 
 fn words() -> String {
     (0..WORDS).map(|n| format!("word{n} ")).collect()
