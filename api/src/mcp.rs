@@ -1,6 +1,7 @@
 //! `/mcp`: Rejoin as an MCP server. MCP clients (streamable HTTP) get the workspace's built-in tools, and `ask_agent`,
 //! with the same keys, roles and rate limits as the rest of the API.
 //!
+//! - `tasks`     runs of `ask_agent` as tasks
 //! - `tools`     the built-in tools in the protocol's format
 //! - `ask`       `ask_agent`: a turn of an agent, with progress, cancellable
 //! - `elicitation` questions of its run, as forms for the client's user
@@ -20,6 +21,7 @@ mod prompts;
 mod refusals;
 mod resources;
 mod sessions;
+mod tasks;
 mod tools;
 
 use std::sync::Arc;
@@ -41,16 +43,18 @@ use rejoin_types::access::Scope;
 use rmcp::ErrorData;
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelledNotificationParam, CompleteRequestParams, CompleteResult,
-    GetPromptRequestParams, GetPromptResponse, Implementation, InitializeResult, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, CompleteRequestParams,
+    CompleteResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
+    InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::streamable_http_server::tower::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
+use self::elicitation::Way;
 use self::refusals::unsupported;
 use crate::config::ApiConfig;
 use crate::state::{AppState, Routes};
@@ -191,6 +195,11 @@ impl Asked {
         })
     }
 
+    /// Refuses a caller that may only read.
+    fn writes(&self) -> Result<(), ErrorData> {
+        self.caller.needs(Scope::Write).map_err(refused)
+    }
+
     /// Returns the tools of the caller's project: the built-in ones, and those over its work graph if it has one.
     async fn registry(&self) -> Result<Registry, ErrorData> {
         let failed = |error: sqlx::Error| refused(error.into());
@@ -217,6 +226,7 @@ impl ServerHandler for Door {
                 .enable_tools()
                 .enable_prompts()
                 .enable_resources()
+                .enable_tasks()
                 .build(),
         );
         info.server_info = Implementation::new("rejoin", env!("CARGO_PKG_VERSION"));
@@ -250,7 +260,11 @@ impl ServerHandler for Door {
         let (asked, session) = asked(&context.extensions)?;
         let granted = asked.granted().await?;
         if request.name == ask::NAME && granted.writes {
-            return ask::call(&asked, session, request, &context).await;
+            return match ask::begin(&asked, session, request, &context.id).await {
+                Err(refusal) => Ok(refusal.into()),
+                Ok(turn) if tasks::are_supported(&context) => tasks::created(&asked, turn.run_id).await,
+                Ok(turn) => ask::follow(&asked, turn, &context, Way::of(&context)).await,
+            };
         }
         let arguments = request.arguments.unwrap_or_default();
         let result = tools::call(&asked, &granted, &request.name, arguments, &context.ct).await?;
@@ -308,6 +322,35 @@ impl ServerHandler for Door {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let (asked, _) = asked(&context.extensions)?;
         Ok(resources::read(&asked, &request.uri).await?.into())
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let (asked, _) = asked(&context.extensions)?;
+        tasks::get(&asked, &request, &context).await
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let (asked, _) = asked(&context.extensions)?;
+        asked.writes()?;
+        tasks::update(&asked, &request).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let (asked, _) = asked(&context.extensions)?;
+        asked.writes()?;
+        tasks::cancel(&asked, &request).await
     }
 
     async fn on_cancelled(&self, cancelled: CancelledNotificationParam, context: NotificationContext<RoleServer>) {

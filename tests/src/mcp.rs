@@ -126,6 +126,11 @@ pub fn secret_keys_file() -> PathBuf {
 /// The master key of [`secret_keys_file`].
 pub const SECRET_KEYS: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n";
 
+fn free_port() -> u16 {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    free.local_addr().expect("its number").port()
+}
+
 /// A server over HTTP; killed when dropped.
 pub struct HttpServer {
     child: Child,
@@ -155,18 +160,40 @@ impl HttpServer {
 
     /// The third-party server with every feature.
     pub async fn everything() -> Self {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = free.local_addr().expect("its number").port();
-        drop(free);
-        let child = Command::new("node")
+        let mut command = Command::new("node");
+        command
             .arg(module("@modelcontextprotocol/server-everything/dist/index.js"))
-            .arg("streamableHttp")
-            .env("PORT", port.to_string())
+            .arg("streamableHttp");
+        let port = free_port();
+        command.env("PORT", port.to_string());
+        Self::listening(command, port).await
+    }
+
+    /// A server by the protocol's Python package, which supports its newest revision.
+    pub async fn modern() -> Self {
+        let mut command = Command::new(folder().join("venv/bin/python"));
+        let port = free_port();
+        command.arg(script("modern.py")).arg(port.to_string());
+        Self::listening(command, port).await
+    }
+
+    /// The same by the transport of the protocol's oldest revision.
+    pub async fn by_events() -> Self {
+        let mut command = Command::new(folder().join("venv/bin/python"));
+        let port = free_port();
+        command.arg(script("modern.py")).arg(port.to_string()).arg("sse");
+        let mut server = Self::listening(command, port).await;
+        server.url = format!("http://127.0.0.1:{port}/sse");
+        server
+    }
+
+    async fn listening(mut command: Command, port: u16) -> Self {
+        let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .expect("node runs");
+            .expect("it runs");
         let server = Self {
             child,
             url: format!("http://127.0.0.1:{port}/mcp"),

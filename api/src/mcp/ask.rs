@@ -11,7 +11,7 @@
 
 mod follow;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rejoin_chat::posting;
@@ -20,18 +20,22 @@ use rejoin_db::rls;
 use rejoin_http::problem::Problem;
 use rejoin_http::{idempotency, visible};
 use rejoin_runs::agents;
+use rejoin_runs::runs::Run;
 use rejoin_tools::arguments::{self, Kind, Parameter};
 use rejoin_tools::{Schema, ToolSpec};
 use rmcp::ErrorData;
-use rmcp::model::{CallToolRequestParams, CallToolResponse, ElicitResult, RequestId, Tool, ToolAnnotations};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ElicitResult, RequestId, Tool, ToolAnnotations,
+};
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 use tracing::warn;
 use uuid::Uuid;
 
 use self::follow::Follow;
+use super::elicitation::{self, Way};
 use super::tools::{failed, schema};
-use super::{Asked, elicitation, refused};
+use super::{Asked, refused};
 
 pub const NAME: &str = "ask_agent";
 /// Maximum number of agents named in its description.
@@ -104,45 +108,49 @@ fn key(session: &str, request: &RequestId) -> String {
 }
 
 /// The part of a log that a call follows.
-struct Turn {
-    run_id: Uuid,
+pub struct Turn {
+    pub run_id: Uuid,
     log_id: Uuid,
     /// The number of the event after which it begins.
     cursor: i64,
 }
 
-pub async fn call(
+impl Turn {
+    /// A whole run.
+    pub fn of(run: &Run) -> Self {
+        Self {
+            run_id: run.id,
+            log_id: run.log_id,
+            cursor: run.first_seq,
+        }
+    }
+}
+
+/// Stores the message of a call, or the answers that a repeated call brings. Err: the call's result.
+pub async fn begin(
     asked: &Asked,
     session: Option<String>,
     request: CallToolRequestParams,
-    context: &RequestContext<RoleServer>,
-) -> Result<CallToolResponse, ErrorData> {
+    id: &RequestId,
+) -> Result<Turn, CallToolResult> {
     let given = Value::Object(request.arguments.unwrap_or_default());
-    let given = match arguments::admit(&spec(), &given) {
-        Ok(arguments) => arguments,
-        Err(fault) => return Ok(failed(fault).into()),
-    };
+    let given = arguments::admit(&spec(), &given).map_err(failed)?;
     let turn = match &request.request_state {
-        None => post(asked, session, &given, &context.id).await,
+        None => post(asked, session, &given, id).await,
         Some(state) => resume(asked, state, &request.input_responses.unwrap_or_default()).await,
     };
-    let turn = match turn {
-        Ok(turn) => turn,
-        // Worded so that the caller can fix it.
-        Err(problem) => return Ok(failed(problem.detail).into()),
-    };
-    Follow {
-        asked,
-        turn,
-        context,
-        reply: String::new(),
-        steps: 0.0,
-        noticed: None,
-        open: BTreeMap::new(),
-        put: HashSet::new(),
-    }
-    .until_done()
-    .await
+    // Worded so that the caller can fix it.
+    turn.map_err(|problem| failed(problem.detail))
+}
+
+/// Follows a turn until it has ended, or needs input that can be got in this way.
+pub async fn follow(
+    asked: &Asked,
+    turn: Turn,
+    context: &RequestContext<RoleServer>,
+    way: Way,
+) -> Result<CallToolResponse, ErrorData> {
+    Follow::of(asked, turn, context, way).until_done().await
 }
 
 /// Stores the answers that a repeated call brings, and returns the turn of its first call. `state` is the id of the run, by which the client
@@ -151,22 +159,28 @@ async fn resume(asked: &Asked, state: &str, answers: &BTreeMap<String, Value>) -
     let invalid = || Problem::bad_request("invalid_request_state", "requestState is not that of an earlier result");
     let run_id = state.parse::<Uuid>().map_err(|_| invalid())?;
     let run = visible::run(&asked.state, &asked.caller, run_id).await?;
+    answer(asked, &run, answers).await?;
+    Ok(Turn::of(&run))
+}
+
+/// Stores a client's answers to questions of a run, by the questions' ids.
+pub async fn answer(asked: &Asked, run: &Run, answers: &BTreeMap<String, Value>) -> Result<(), Problem> {
+    let invalid = |id: &str| {
+        let detail = format!("the response {id} is not one to a question of run {}", run.id);
+        Problem::bad_request("invalid_input_response", detail)
+    };
     for (id, answer) in answers {
-        let question_id = id.parse::<Uuid>().map_err(|_| invalid())?;
-        let result: ElicitResult = serde_json::from_value(answer.clone()).map_err(|_| invalid())?;
+        let question_id = id.parse::<Uuid>().map_err(|_| invalid(id))?;
+        let result: ElicitResult = serde_json::from_value(answer.clone()).map_err(|_| invalid(id))?;
         if !elicitation::answer(asked, question_id, &result).await? {
             let detail = format!(
-                "the question was not answered; run {run_id} waits, and the next message to conversation {} answers it",
-                run.log_id
+                "the question was not answered; run {} waits, and the next message to conversation {} answers it",
+                run.id, run.log_id
             );
             return Err(Problem::bad_request("question_not_answered", detail));
         }
     }
-    Ok(Turn {
-        run_id,
-        log_id: run.log_id,
-        cursor: run.first_seq,
-    })
+    Ok(())
 }
 
 async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &RequestId) -> Result<Turn, Problem> {

@@ -31,16 +31,25 @@ pub enum Way {
     Result,
 }
 
+/// Whether the client supports forms.
+fn has_forms(context: &RequestContext<RoleServer>) -> bool {
+    let elicitation = context.client_capabilities().and_then(|client| client.elicitation);
+    // A client that names no mode supports them.
+    elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
+}
+
 impl Way {
     pub fn of(context: &RequestContext<RoleServer>) -> Self {
-        let elicitation = context.client_capabilities().and_then(|client| client.elicitation);
-        // A client that names no mode supports forms.
-        let has_forms = elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none());
         match context.protocol_version() {
-            _ if !has_forms => Self::None,
+            _ if !has_forms(context) => Self::None,
             Some(version) if version >= ProtocolVersion::V_2026_07_28 => Self::Result,
             Some(_) | None => Self::Request,
         }
+    }
+
+    /// The same of a task: its state names what is required.
+    pub fn of_task(context: &RequestContext<RoleServer>) -> Self {
+        if has_forms(context) { Self::Result } else { Self::None }
     }
 }
 

@@ -12,7 +12,7 @@ use process_wrap::tokio::{CommandWrap, ProcessGroup};
 use rejoin_integrations::mcp::{Server, Transport, offers};
 use rejoin_types::text;
 use rmcp::model::{CallToolRequestParams, CallToolResponse};
-use rmcp::service::{Peer, RoleClient, RunningService, ServiceError, ServiceExt};
+use rmcp::service::{Peer, RoleClient, ServiceError};
 use rmcp::transport::child_process::TokioChildProcess;
 use serde_json::{Map, Value, json};
 use tokio::process::Command;
@@ -23,10 +23,12 @@ use tracing::{info, warn};
 
 use crate::answer::{self, Keep};
 use crate::http;
+use crate::lifecycle::{self, Running};
 use crate::listing;
 use crate::redact::Redactor;
 use crate::secrets::ResolvedSettings;
 use crate::stderr;
+use crate::tasks::{self, Outcome};
 use crate::transport::{ConnectorDeps, Guarded, NotificationHandler, OpenError};
 
 /// Timeout of closing a connection: a process is asked, then signalled, then killed, 3 s each.
@@ -80,7 +82,7 @@ impl Connection {
         let is_authorized = filled.oauth.is_some();
         let notifications = NotificationHandler {
             server: server.settings.name.clone(),
-            list_changed,
+            list_changed: list_changed.clone(),
             redactor: redactor.clone(),
         };
         let opened = match server.settings.transport {
@@ -107,6 +109,8 @@ impl Connection {
         });
         let (close, over) = (connection.close.clone(), connection.over.clone());
         let name = server.settings.name.clone();
+        let following = lifecycle::follow_tools(connection.peer.clone(), list_changed, over.clone());
+        deps.processes.tasks.spawn(following);
         deps.processes.tasks.spawn(async move {
             supervise(running, &close).await;
             drop(guarded);
@@ -192,6 +196,18 @@ impl Connection {
         answer::cut(self.redactor.text(words))
     }
 
+    /// The end of a call, also if the server executes it as a task.
+    async fn finished(&self, request: CallToolRequestParams) -> Result<Outcome, ServiceError> {
+        match self.peer.call_tool_once(request).await? {
+            CallToolResponse::Complete(result) => Ok(Outcome::Result(Box::new(result))),
+            CallToolResponse::InputRequired(_) => Ok(Outcome::NeedsInput),
+            CallToolResponse::Task(created) => tasks::outcome(&self.peer, &created.task).await,
+            _ => Ok(Outcome::Failed(
+                "the tool responds in a way that is not supported".to_owned(),
+            )),
+        }
+    }
+
     /// Calls a tool, and stores the files in its answer. Dropping the future cancels the call at the server.
     pub async fn call(
         &self,
@@ -203,7 +219,7 @@ impl Connection {
         let _using = self.using();
         let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let answered = tokio::select! {
-            answered = timeout(limit, self.peer.call_tool_once(request)) => answered,
+            answered = timeout(limit, self.finished(request)) => answered,
             () = self.over.cancelled() => Ok(Err(ServiceError::TransportClosed)),
         };
         let server = &self.server;
@@ -214,16 +230,17 @@ impl Connection {
                     limit.as_secs()
                 )));
             }
-            Ok(Ok(CallToolResponse::Complete(result))) => result,
-            Ok(Ok(CallToolResponse::InputRequired(_))) => {
+            Ok(Ok(Outcome::Result(result))) => *result,
+            Ok(Ok(Outcome::NeedsInput)) => {
                 return Err(CallError::RespondToModel(format!(
                     "the tool requests user input (elicitation), which is not supported for {server}"
                 )));
             }
-            Ok(Ok(_)) => {
-                return Err(CallError::RespondToModel(
-                    "the tool responds asynchronously, which is not supported".to_owned(),
-                ));
+            Ok(Ok(Outcome::Cancelled)) => {
+                return Err(CallError::RespondToModel(format!("{server} has cancelled the call")));
+            }
+            Ok(Ok(Outcome::Failed(reason))) => {
+                return Err(CallError::RespondToModel(answer::cut(self.redactor.text(reason))));
             }
             // The server itself reports an invalid call.
             Ok(Err(ServiceError::McpError(error))) => {
@@ -271,7 +288,7 @@ impl Drop for Using<'_> {
 }
 
 /// Owns a connection until it ends or is to be closed.
-async fn supervise(running: RunningService<RoleClient, NotificationHandler>, close: &CancellationToken) {
+async fn supervise(running: Running, close: &CancellationToken) {
     let mut stop = Some(running.cancellation_token());
     let mut waiting = std::pin::pin!(running.waiting());
     tokio::select! {
@@ -292,7 +309,26 @@ async fn start(
     server: &Server,
     filled: ResolvedSettings,
     notifications: NotificationHandler,
-) -> Result<(RunningService<RoleClient, NotificationHandler>, Option<Guarded>), String> {
+) -> Result<(Running, Option<Guarded>), String> {
+    let (process, guarded) = spawn(deps, server, &filled)?;
+    // On cancellation, the process is killed with its transport.
+    let begun = match lifecycle::handshake(notifications.clone(), process).await {
+        Err(error) if lifecycle::refuses_handshake(&error) => {
+            drop(guarded);
+            let (process, guarded) = spawn(deps, server, &filled)?;
+            let running = lifecycle::discover(notifications, process).await;
+            running.map(|running| (running, Some(guarded)))
+        }
+        begun => begun.map(|running| (running, Some(guarded))),
+    };
+    begun.map_err(|error| format!("its process does not speak MCP: {error}"))
+}
+
+fn spawn(
+    deps: &ConnectorDeps,
+    server: &Server,
+    filled: &ResolvedSettings,
+) -> Result<(TokioChildProcess, Guarded), String> {
     let name = server.settings.command.as_deref().unwrap_or_default();
     let allowed = deps.commands.allow(name, server.settings.env.keys())?;
     let mut command = Command::new(&allowed.command);
@@ -302,7 +338,7 @@ async fn start(
             command.env(variable, value);
         }
     }
-    command.envs(&allowed.env).envs(filled.env);
+    command.envs(&allowed.env).envs(filled.env.iter().cloned());
     if let Some(directory) = &allowed.directory {
         command.current_dir(directory);
     }
@@ -312,10 +348,8 @@ async fn start(
     let (process, stderr) = spawned.map_err(|error| format!("starting its process failed: {error}"))?;
     let guarded = deps.processes.guard(process.id());
     if let Some(pipe) = stderr {
-        tokio::spawn(stderr::log_lines(pipe, server.settings.name.clone(), filled.redactor));
+        let redactor = filled.redactor.clone();
+        tokio::spawn(stderr::log_lines(pipe, server.settings.name.clone(), redactor));
     }
-    // On cancellation, the process is killed with its transport.
-    let running = notifications.serve(process).await;
-    let running = running.map_err(|error| format!("its process does not speak MCP: {error}"))?;
-    Ok((running, Some(guarded)))
+    Ok((process, guarded))
 }

@@ -6,14 +6,17 @@ use std::collections::HashMap;
 use std::error::Error;
 
 use reqwest::header::{HeaderName, HeaderValue};
-use rmcp::service::{ClientInitializeError, RoleClient, RunningService, ServiceExt};
+use rmcp::service::ClientInitializeError;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use tracing::debug;
 use url::Url;
 
 use crate::authorized::Authorized;
+use crate::lifecycle::{self, Running};
 use crate::oauth::Tokens;
 use crate::secrets::ResolvedSettings;
+use crate::sse::SseTransport;
 use crate::transport::{ConnectorDeps, NotificationHandler, OpenError};
 
 /// Connects. Errors may still contain secrets.
@@ -21,7 +24,7 @@ pub(crate) async fn reach(
     deps: &ConnectorDeps,
     filled: ResolvedSettings,
     notifications: NotificationHandler,
-) -> Result<RunningService<RoleClient, NotificationHandler>, OpenError> {
+) -> Result<Running, OpenError> {
     let url = Url::parse(filled.url.as_deref().unwrap_or_default())
         .map_err(|error| OpenError::Again(format!("its URL is invalid: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -30,20 +33,28 @@ pub(crate) async fn reach(
         ));
     }
     deps.hosts.judge(&url).map_err(OpenError::Again)?;
+    let headers = headers(filled.headers).map_err(OpenError::Again)?;
     let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
-        .custom_headers(headers(filled.headers).map_err(OpenError::Again)?)
+        .custom_headers(headers.clone())
         .max_json_response_size(deps.max_result_bytes)
         .max_sse_event_size(deps.max_result_bytes);
     let Some(grant) = filled.oauth else {
-        let transport = StreamableHttpClientTransport::with_client(deps.http.clone(), config);
-        let running = notifications.serve(transport).await;
-        return running.map_err(|error| OpenError::Again(words(&error, false)));
+        let transport = || StreamableHttpClientTransport::with_client(deps.http.clone(), config.clone());
+        let error = match lifecycle::over_http(notifications.clone(), transport).await {
+            Ok(running) => return Ok(running),
+            Err(error) => error,
+        };
+        if error.auth_challenge().is_none()
+            && let Some(running) = by_events(deps, &url, headers, notifications).await
+        {
+            return Ok(running);
+        }
+        return Err(OpenError::Again(words(&error, false)));
     };
     let tokens = Tokens::new(deps.http.clone(), deps.hosts.clone(), filled.redactor, grant, url);
     let client = Authorized::new(deps.http.clone(), tokens.clone());
-    let running = notifications
-        .serve(StreamableHttpClientTransport::with_client(client, config))
-        .await;
+    let transport = || StreamableHttpClientTransport::with_client(client.clone(), config.clone());
+    let running = lifecycle::over_http(notifications, transport).await;
     running.map_err(|error| {
         if tokens.is_permanently_refused() {
             OpenError::Hopeless(words(&error, true))
@@ -51,6 +62,23 @@ pub(crate) async fn reach(
             OpenError::Again(words(&error, true))
         }
     })
+}
+
+/// Connects to a server of the oldest revision. None: it is none.
+async fn by_events(
+    deps: &ConnectorDeps,
+    url: &Url,
+    headers: HashMap<HeaderName, HeaderValue>,
+    notifications: NotificationHandler,
+) -> Option<Running> {
+    let headers = headers.into_iter().collect();
+    match SseTransport::open(deps.http.clone(), url, headers, deps.max_result_bytes).await {
+        Ok(transport) => lifecycle::handshake(notifications, transport).await.ok(),
+        Err(error) => {
+            debug!(%error, "it is no MCP server of the oldest revision either");
+            None
+        }
+    }
 }
 
 fn headers(filled: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderValue>, String> {

@@ -4,7 +4,10 @@
 //! - `connections`  one connection for each server of each project, shared by all runs
 //! - `connection`   a connection: a process, or streamable HTTP
 //! - `listing`      reads and validates a server's list of tools
+//! - `lifecycle`    begins a session, by each of the protocol's revisions
+//! - `tasks`        calls that a server executes as a task
 //! - `http`         connects to servers over HTTP
+//! - `sse`          the transport of servers of the oldest revision
 //! - `net`          the HTTP client for URLs from a project
 //! - `authorized`   HTTP with a token in each request
 //! - `oauth`        tokens by the client-credentials grant
@@ -24,12 +27,15 @@ mod breaker;
 pub mod connection;
 pub mod connections;
 mod http;
+mod lifecycle;
 mod listing;
 pub mod net;
 pub mod oauth;
 pub mod redact;
 pub mod secrets;
+mod sse;
 mod stderr;
+mod tasks;
 pub mod transport;
 
 use std::error::Error;

@@ -91,6 +91,7 @@ impl OpenError {
 }
 
 /// Handles a server's notifications.
+#[derive(Clone)]
 pub(crate) struct NotificationHandler {
     pub(crate) server: String,
     pub(crate) list_changed: Arc<Notify>,
@@ -100,10 +101,10 @@ pub(crate) struct NotificationHandler {
 impl ClientHandler for NotificationHandler {
     fn get_info(&self) -> ClientConfig {
         let mut config = ClientConfig::new(
-            ClientCapabilities::default(),
+            ClientCapabilities::builder().enable_tasks().build(),
             Implementation::new("rejoin", env!("CARGO_PKG_VERSION")),
         );
-        // The last version with a handshake; few current servers support later ones.
+        // The last revision with a handshake; for later ones see `lifecycle`.
         config.protocol_version = ProtocolVersion::V_2025_11_25;
         config
     }

@@ -6,5 +6,6 @@ mod hostile;
 mod methods;
 mod oauth;
 mod questions;
+mod revisions;
 mod servers;
 mod settings;

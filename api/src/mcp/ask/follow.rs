@@ -30,22 +30,37 @@ const NOTICE_CHARS: usize = 200;
 
 /// Reports a turn's progress to a client.
 pub(super) struct Follow<'a> {
-    pub(super) asked: &'a Asked,
-    pub(super) turn: Turn,
-    pub(super) context: &'a RequestContext<RoleServer>,
-    pub(super) reply: String,
-    pub(super) steps: f64,
-    pub(super) noticed: Option<Instant>,
+    asked: &'a Asked,
+    turn: Turn,
+    context: &'a RequestContext<RoleServer>,
+    reply: String,
+    steps: f64,
+    noticed: Option<Instant>,
     /// The run's open questions: their events.
-    pub(super) open: BTreeMap<Uuid, Value>,
+    open: BTreeMap<Uuid, Value>,
     /// Those that were put to the client's user.
-    pub(super) put: HashSet<Uuid>,
+    put: HashSet<Uuid>,
+    way: Way,
 }
 
-impl Follow<'_> {
+impl<'a> Follow<'a> {
+    pub(super) fn of(asked: &'a Asked, turn: Turn, context: &'a RequestContext<RoleServer>, way: Way) -> Self {
+        Self {
+            asked,
+            turn,
+            context,
+            reply: String::new(),
+            steps: 0.0,
+            noticed: None,
+            open: BTreeMap::new(),
+            put: HashSet::new(),
+            way,
+        }
+    }
+
     pub(super) async fn until_done(mut self) -> Result<CallToolResponse, ErrorData> {
         let state = &self.asked.state;
-        let way = Way::of(self.context);
+        let way = self.way;
         let mut wakes = state.bus.subscribe();
         let mut cursor = self.turn.cursor;
         let log_id = self.turn.log_id;
