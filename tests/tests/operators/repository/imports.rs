@@ -14,7 +14,7 @@ const FLOORS: [&[&str]; 19] = [
         "shared/routing",
         "shared/egress",
     ],
-    &["shared/db"],
+    &["shared/db", "shared/telemetry"],
     &["shared/queue", "shared/event-log", "shared/files", "shared/identity"],
     &["shared/models", "shared/secrets", "shared/graph"],
     &["shared/integrations", "shared/tools"],
