@@ -90,6 +90,7 @@ impl Scenario for Agents {
                 output_schema: None,
                 exhausted: None,
                 part: None,
+                traceparent: None,
             };
             rejoin_commands::execute(&database.db.pool_sqlx, &command)
                 .await

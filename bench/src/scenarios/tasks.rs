@@ -168,6 +168,7 @@ async fn plain_runs(fleet: &Fleet, agent: Uuid, script: Script, count: usize) ->
             output_schema: None,
             exhausted: None,
             part: None,
+            traceparent: None,
         };
         rejoin_commands::execute(&database.db.pool_sqlx, &command).await?;
     }

@@ -163,6 +163,7 @@ async fn start(db: &mut PgConnection, schedule: &Schedule, target: Target) -> Re
                 output_schema: None,
                 exhausted: None,
                 part: None,
+                traceparent: None,
             };
             let (run_id, wake) = trigger.apply(db).await.map_err(|error| match error {
                 PostError::Database(error) => Refused::Database(error),

@@ -108,6 +108,7 @@ impl Command for ForkRun<'_> {
             timeout_s: source.timeout_s,
             task_id: None,
             output_schema: source.output_schema.as_ref(),
+            traceparent: None,
         };
         runs::insert(db, run).await?;
         runs::set_fork(db, id, source.id, self.step).await?;

@@ -85,6 +85,8 @@ pub struct PostMessage {
     pub output_schema: Option<Value>,
     /// Set if the workspace's quota is exhausted: nothing new is stored then.
     pub exhausted: Option<Exhausted>,
+    /// The span that starts the run, as `traceparent`.
+    pub traceparent: Option<String>,
 }
 
 /// An accepted message.
@@ -205,7 +207,7 @@ impl Command for PostMessage {
         let concurrency_key =
             (!rejoin_faults::enabled(Fault::RunsSideBySide)).then(|| rejoin_queue::conversation_key(conversation_id));
         let seq = sqlx::query_scalar!(
-            r#"select kb.post_message($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) as "seq!""#,
+            r#"select kb.post_message($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) as "seq!""#,
             conversation_id,
             self.owner.workspace_id,
             self.owner.user_id,
@@ -219,7 +221,8 @@ impl Command for PostMessage {
             rejoin_queue::KIND_RUN,
             rejoin_queue::DEFAULT_QUEUE,
             rejoin_queue::RUN_MAX_ATTEMPTS,
-            concurrency_key as _
+            concurrency_key as _,
+            self.traceparent.as_deref() as _
         )
         .fetch_one(&mut *db)
         .await?;
@@ -291,6 +294,7 @@ impl PostMessage {
             on_busy: OnBusy::default(),
             output_schema: None,
             exhausted: None,
+            traceparent: None,
         }
     }
 

@@ -345,6 +345,7 @@ async fn start(
         timeout_s: planner.map(|_| STEP_TIMEOUT_S),
         task_id: Some(task.id),
         output_schema: output_schema.as_ref(),
+        traceparent: None,
     };
     runs::insert(db, run).await?;
     if let Some(placement) = &placement {

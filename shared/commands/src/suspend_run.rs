@@ -44,6 +44,8 @@ pub struct Deferred<'a> {
     pub call_id: &'a str,
     pub tool: &'a str,
     pub input: &'a Value,
+    /// The span of the call, as `traceparent`: the runs that it starts belong to it.
+    pub traceparent: Option<String>,
     pub what: DeferredWhat,
 }
 

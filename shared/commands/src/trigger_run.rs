@@ -27,6 +27,8 @@ pub struct TriggerRun<'a> {
     pub exhausted: Option<Exhausted>,
     /// The run's part in a plan or DAG, if any.
     pub part: Option<Part>,
+    /// The span that starts it, as `traceparent`.
+    pub traceparent: Option<String>,
 }
 
 impl Command for TriggerRun<'_> {
@@ -64,6 +66,7 @@ impl Command for TriggerRun<'_> {
             timeout_s: None,
             task_id: None,
             output_schema: self.output_schema.as_ref(),
+            traceparent: self.traceparent.as_deref(),
         };
         runs::insert(db, run).await?;
         if let Some(part) = &self.part {

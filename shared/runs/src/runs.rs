@@ -22,7 +22,7 @@ macro_rules! run_query {
              turn_step as "turn_step!", waiting_since, waited_s as "waited_s!", questions_open as "questions_open!",
              questions_since, person_s as "person_s!", tree_tokens as "tree_tokens!", tree_cost_usd as "tree_cost_usd!",
              tree_runs as "tree_runs!", task_id, forked_from_run_id, forked_from_step, routing, context, part,
-             output_schema "# + $tail
+             output_schema, traceparent "# + $tail
             $(, $argument)*
         )
     };
@@ -159,6 +159,8 @@ pub struct Run {
     pub part: Option<Value>,
     /// The JSON Schema that its answer must match.
     pub output_schema: Option<Value>,
+    /// The span that started it, as `traceparent`.
+    pub traceparent: Option<String>,
 }
 
 /// `source` of a sub-agent's events.
@@ -236,6 +238,8 @@ pub struct NewRun<'a> {
     pub task_id: Option<Uuid>,
     /// The JSON Schema that its answer must match; none: its definition's, if any.
     pub output_schema: Option<&'a Value>,
+    /// The span that started it, as `traceparent`; none: that of its parent, or of the run whose call created its task's DAG.
+    pub traceparent: Option<&'a str>,
 }
 
 /// The origin of a sub-agent.
@@ -253,14 +257,19 @@ pub async fn insert(db: &mut PgConnection, run: NewRun<'_>) -> Result<(), sqlx::
     sqlx::query!(
         "insert into kb.agent_runs (id, project_id, conversation_id, user_id, agent_definition_id, agent_name, root_run_id,
                                     log_id, message_id, input, first_seq, timeout_s,
-                                    parent_run_id, depth, spawn_call_id, spawn_position, task_id, context, output_schema)
+                                    parent_run_id, depth, spawn_call_id, spawn_position, task_id, context, output_schema,
+                                    traceparent)
          values ($1, $2, $3, $4, $5, $6, coalesce($12::uuid, $1::uuid), $7, $8, $9, $10, $11, $13, $14, $15, $16, $17,
                  coalesce((select context from kb.agent_runs where id = $13),
                           (select r.context from kb.tasks t join kb.task_dags d on d.id = t.dag_id
                            join kb.agent_run_tool_calls c on c.id = d.waiting_call_id
                            join kb.agent_runs r on r.id = c.run_id where t.id = $17)),
                  coalesce($18, (select nullif(config -> 'outputSchema', 'null') from kb.agent_definitions
-                                where id = $5 and flow_type = 'single')))",
+                                where id = $5 and flow_type = 'single')),
+                 coalesce($19, (select traceparent from kb.agent_runs where id = $13),
+                          (select r.traceparent from kb.tasks t join kb.task_dags d on d.id = t.dag_id
+                           join kb.agent_run_tool_calls c on c.id = d.waiting_call_id
+                           join kb.agent_runs r on r.id = c.run_id where t.id = $17)))",
         run.id,
         run.workspace_id,
         run.conversation_id,
@@ -279,6 +288,7 @@ pub async fn insert(db: &mut PgConnection, run: NewRun<'_>) -> Result<(), sqlx::
         run.spawned.map(|spawned| spawned.position) as _,
         run.task_id as _,
         run.output_schema as _,
+        run.traceparent as _,
     )
     .execute(db)
     .await?;

@@ -193,6 +193,7 @@ pub(super) async fn ask_model(
         timeout_s: Some(SELECT_TIMEOUT_S),
         task_id: Some(task.id),
         output_schema: Some(&output_schema),
+        traceparent: None,
     };
     runs::insert(db, run).await?;
     runs::set_model(&mut *db, id, model).await?;

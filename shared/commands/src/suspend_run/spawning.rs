@@ -196,6 +196,7 @@ impl SuspendRun<'_> {
             timeout_s: new.timeout_s,
             task_id: None,
             output_schema: new.output_schema.as_ref(),
+            traceparent: call.traceparent.as_deref(),
         };
         runs::insert(db, child).await?;
         enqueue(db, run, id, 0).await?;
@@ -237,7 +238,7 @@ impl SuspendRun<'_> {
         sqlx::query!(
             "update kb.agent_runs
              set parent_run_id = $2, root_run_id = $3, depth = $4, spawn_call_id = $5, spawn_position = $6,
-                 timeout_s = coalesce($7, timeout_s), first_seq = $8
+                 timeout_s = coalesce($7, timeout_s), first_seq = $8, traceparent = coalesce($9, traceparent)
              where id = $1",
             run_id,
             run.id,
@@ -246,7 +247,8 @@ impl SuspendRun<'_> {
             call.id,
             position,
             timeout_s,
-            run.first_seq
+            run.first_seq,
+            call.traceparent.as_deref() as _
         )
         .execute(&mut *db)
         .await?;
