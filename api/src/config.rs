@@ -14,6 +14,7 @@ use rejoin_integrations::mcp::commands::CommandsArgs;
 use rejoin_remote_tools::RemoteToolArgs;
 use rejoin_secrets::SecretKeyArgs;
 use rejoin_sse::StreamArgs;
+use rejoin_telemetry::TelemetryArgs;
 use rejoin_webhooks::WebhookArgs;
 
 /// Maximum size of an import, in bytes. It is streamed, so this bounds its time and its transaction, not memory.
@@ -55,6 +56,9 @@ pub struct ApiConfig {
 
     #[command(flatten)]
     pub chat: ChatArgs,
+
+    #[command(flatten)]
+    pub telemetry: TelemetryArgs,
 
     /// Address to listen on; port 0 picks a free port
     #[arg(long, env = "REJOIN_LISTEN", default_value = "127.0.0.1:7420")]
@@ -110,6 +114,7 @@ impl ApiConfig {
             webhooks: WebhookArgs::default(),
             remote_tools: RemoteToolArgs::default(),
             chat: ChatArgs::default(),
+            telemetry: TelemetryArgs::default(),
             mcp_hosts: Vec::new(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             session_hours: SESSION_HOURS,

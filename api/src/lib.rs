@@ -42,6 +42,7 @@ use rejoin_integrations::mcp::commands::CommandsError;
 use rejoin_secrets::KeyError;
 use rejoin_sse::socket::GuardedListener;
 use rejoin_sse::{connection_limits, connections};
+use rejoin_telemetry::{Telemetry, TelemetryError};
 use rejoin_webhooks::Webhooks;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -68,6 +69,8 @@ pub enum ServeError {
     McpCommands(#[from] CommandsError),
     #[error(transparent)]
     Files(#[from] ObjectStoreError),
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
     #[error("listening on {addr} failed")]
     Listen {
         addr: SocketAddr,
@@ -122,6 +125,7 @@ impl Server {
             webhooks: Webhooks::new(&config.webhooks, keys),
             extensions,
             files: FileStore::of(&config.chat.files)?,
+            telemetry: Telemetry::start(&config.telemetry, "rejoin-api")?,
         };
         let db = Db::connect_lazy(&config.database, "rejoin-api", Role::App)?;
         let bus = wakeup::start(config.database.bus, &db);
@@ -167,7 +171,7 @@ async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationT
     ));
     loop {
         tokio::select! {
-            () = &mut serving => return,
+            () = &mut serving => return state.telemetry.flush().await,
             () = shutdown.cancelled() => break,
             () = sleep(TIDY_EVERY) => {
                 state.rates.tidy();
@@ -179,7 +183,7 @@ async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationT
     // finish.
     state.draining.cancel();
     tokio::select! {
-        () = &mut serving => return,
+        () = &mut serving => return state.telemetry.flush().await,
         () = sleep(Duration::from_millis(state.config.drain_grace_ms)) => {}
     }
     stop_accepting.cancel();
@@ -188,4 +192,5 @@ async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationT
     if drained.is_err() {
         warn!("some requests did not finish in time and were cut");
     }
+    state.telemetry.flush().await;
 }

@@ -56,6 +56,11 @@ fn describe() {
         "rejoin_connections_refused_total",
         "Connections closed at once because there were too many, by limit"
     );
+    describe_counter!("rejoin_spans_sent_total", "Spans sent to the collector of traces");
+    describe_counter!(
+        "rejoin_spans_lost_total",
+        "Spans that were not sent to the collector of traces"
+    );
     describe_gauge!("rejoin_open_streams", "Open streams");
     // Registered at start, so that they are exported with 0.
     for name in [

@@ -18,6 +18,7 @@ use rejoin_integrations::mcp::commands::Commands;
 use rejoin_remote_tools::waiting::{Renewals, Waiting};
 use rejoin_sse::fan_out::Hub;
 use rejoin_sse::start::StreamState;
+use rejoin_telemetry::Telemetry;
 use rejoin_webhooks::Webhooks;
 use tokio_util::sync::CancellationToken;
 
@@ -78,6 +79,7 @@ pub struct Means {
     pub webhooks: Webhooks,
     pub extensions: Extensions,
     pub files: FileStore,
+    pub telemetry: Telemetry,
 }
 
 impl AppState {
@@ -88,7 +90,14 @@ impl AppState {
         let hub = Hub::start(db.clone(), bus.clone(), &config.streams, draining.clone());
         let renewals = Renewals::of_lease(config.remote_tools.lease());
         let waiting = Waiting::start(db.clone(), &bus, renewals);
-        let http = HttpState::new(config.http.clone(), means.oidc, db.clone(), bus, draining);
+        let http = HttpState::new(
+            config.http.clone(),
+            means.oidc,
+            db.clone(),
+            bus,
+            draining,
+            means.telemetry,
+        );
         let shares = config.shares();
         Self {
             transfers: Arc::new(Transfers::new(&db.pool_sqlx)),

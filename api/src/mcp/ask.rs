@@ -218,7 +218,7 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
         exhausted: state.quotas.exhausted(&state.db.pool_sqlx, caller).await?,
         ..PostMessage::new(caller.owner(), message)
     };
-    let posted = posting::post(state, caller.rls_scope(), &command).await?;
+    let posted = posting::post(state, caller, command).await?;
     Ok(Turn {
         run_id: posted.run_id,
         log_id: posted.conversation_id,

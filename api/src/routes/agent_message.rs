@@ -108,9 +108,9 @@ async fn propose(
         output_schema: None,
         exhausted: state.quotas.exhausted(&state.db.pool_sqlx, &caller).await?,
         part: Some(Part::Suggestion),
+        traceparent: None,
     };
-    let (run_id, wake) = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
-    state.bus.publish(wake);
+    let run_id = trigger::start(&state, &caller, command).await?;
     let mut response = match permit {
         None => (StatusCode::ACCEPTED, Json(Triggered { run_id, cursor: 0 })).into_response(),
         Some(permit) => {

@@ -20,6 +20,7 @@ use rejoin_http::caller::{Caller, Write};
 use rejoin_http::extract::{Body, Params};
 use rejoin_http::idempotency;
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
+use rejoin_http::request_span::RequestSpan;
 use rejoin_runs::attachments::Attachment;
 use rejoin_runs::contexts;
 use rejoin_sse::dialects::Dialect;
@@ -153,7 +154,7 @@ pub async fn take(
     } else {
         Some(start::admit(&state.streams, caller)?)
     };
-    let posted = post(state, caller.rls_scope(), &command).await?;
+    let posted = post(state, caller, command).await?;
     let mut response = match permit {
         None => (StatusCode::ACCEPTED, Json(accepted(&posted))).into_response(),
         Some(permit) if posted.fresh => start::open_turn(&state.streams, permit, &posted, dialect),
@@ -298,19 +299,27 @@ async fn extension_tools(state: &ChatState, scope: rls::Scope, workspace_id: Uui
     Ok(tools.iter().map(|tool| tool.spec().name.clone()).collect())
 }
 
-/// Stores the message, its run and its job; then wakes the workers.
-pub async fn post(state: &ChatState, scope: rls::Scope, command: &PostMessage) -> Result<Posted, Problem> {
-    let named;
-    let command = if command.client_tools.is_empty() {
-        command
-    } else {
-        named = PostMessage {
-            extension_tools: extension_tools(state, scope, command.owner.workspace_id).await?,
-            ..command.clone()
-        };
-        &named
-    };
-    let posted = match rejoin_commands::execute_for(&state.db.pool_sqlx, scope, command).await {
+/// Stores the message, its run and its job; then wakes the workers. The run continues the trace of the request.
+pub async fn post(state: &ChatState, caller: &Caller, mut command: PostMessage) -> Result<Posted, Problem> {
+    let span = RequestSpan::open(state, caller);
+    command.traceparent = span.traceparent();
+    match store(state, caller.rls_scope(), command).await {
+        Ok(posted) => {
+            span.stored(posted.run_id);
+            Ok(posted)
+        }
+        Err(problem) => {
+            span.refused(&problem);
+            Err(problem)
+        }
+    }
+}
+
+async fn store(state: &ChatState, scope: rls::Scope, mut command: PostMessage) -> Result<Posted, Problem> {
+    if !command.client_tools.is_empty() {
+        command.extension_tools = extension_tools(state, scope, command.owner.workspace_id).await?;
+    }
+    let posted = match rejoin_commands::execute_for(&state.db.pool_sqlx, scope, &command).await {
         Ok(posted) => posted,
         Err(PostError::DefinitionNotFound) => {
             return Err(definition_not_found(

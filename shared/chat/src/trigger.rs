@@ -10,6 +10,7 @@ use rejoin_http::caller::{Caller, Write};
 use rejoin_http::extract::{Body, Segments};
 use rejoin_http::idempotency;
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
+use rejoin_http::request_span::RequestSpan;
 use rejoin_runs::agents::{self, AgentDefinition};
 use rejoin_types::text::storable_json;
 use serde::{Deserialize, Serialize};
@@ -79,15 +80,33 @@ async fn trigger(
         exhausted: state.quotas.exhausted(&state.db.pool_sqlx, &caller).await?,
         part: None,
         output_schema: request.output_schema,
+        traceparent: None,
     };
-    let (run_id, wake) = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
-    state.bus.publish(wake);
+    let run_id = start(&state, &caller, command).await?;
     let location = format!("/api/runs/{run_id}/events");
     Ok((
         StatusCode::ACCEPTED,
         [(LOCATION, location)],
         Json(Triggered { run_id, cursor: 0 }),
     ))
+}
+
+/// Stores the run and its job; then wakes the workers. The run continues the trace of the request.
+pub async fn start(state: &ChatState, caller: &Caller, mut command: TriggerRun<'_>) -> Result<Uuid, Problem> {
+    let span = RequestSpan::open(state, caller);
+    command.traceparent = span.traceparent();
+    match rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await {
+        Ok((run_id, wake)) => {
+            state.bus.publish(wake);
+            span.stored(run_id);
+            Ok(run_id)
+        }
+        Err(error) => {
+            let problem = Problem::from(error);
+            span.refused(&problem);
+            Err(problem)
+        }
+    }
 }
 
 fn input_text(input: Value) -> Result<String, Problem> {

@@ -53,7 +53,7 @@ pub async fn authenticate(state: &HttpState, parts: &Parts) -> Result<Caller, Pr
         reported.report(rate);
     }
     counted?;
-    Ok(caller)
+    Ok(caller.sending(parts))
 }
 
 /// Returns the credential of a request, and its kind. A header takes precedence over a cookie: it is explicit.

@@ -8,12 +8,15 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::extract::MatchedPath;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode};
 use rejoin_db::Db;
 use rejoin_db::rls;
 use rejoin_event_log::wakeup::{self, SharedBus};
 use rejoin_identity::auth::{self, Credential, Kind};
 use rejoin_identity::workspaces::Role;
+use rejoin_telemetry::TraceContext;
 use rejoin_types::access::Scope;
 use rejoin_types::owner::Owner;
 use sqlx::{Postgres, Transaction};
@@ -22,6 +25,9 @@ use uuid::Uuid;
 
 use crate::problem::Problem;
 use crate::rate_limit::{Counted, Rates};
+
+/// The header with the client's span.
+const TRACEPARENT: &str = "traceparent";
 
 /// How long an authenticated key or token is cached.
 const CACHE_LIFETIME: Duration = Duration::from_secs(2);
@@ -45,6 +51,35 @@ pub struct Identity {
     who: Arc<auth::Caller>,
     /// None: read-only callers.
     rates: Option<Arc<Rates>>,
+    sent: Sent,
+}
+
+/// What a caller has sent, for the span of the request.
+#[derive(Debug, Clone, Default)]
+pub struct Sent {
+    /// The client's span, if the request names one.
+    pub trace: Option<TraceContext>,
+    pub method: Method,
+    pub route: Option<MatchedPath>,
+}
+
+impl Sent {
+    fn of(parts: &Parts) -> Self {
+        Self {
+            trace: trace(&parts.headers),
+            method: parts.method.clone(),
+            route: parts.extensions.get().cloned(),
+        }
+    }
+}
+
+/// Returns the span that a request names. Two of them name none.
+fn trace(headers: &HeaderMap) -> Option<TraceContext> {
+    let mut values = headers.get_all(TRACEPARENT).iter();
+    match (values.next(), values.next()) {
+        (Some(one), None) => TraceContext::parse(one.to_str().ok()?),
+        (_, _) => None,
+    }
 }
 
 /// A scope as a type.
@@ -107,6 +142,7 @@ impl From<auth::Caller> for Caller {
         Self(Identity {
             who: Arc::new(caller),
             rates: None,
+            sent: Sent::default(),
         })
     }
 }
@@ -116,7 +152,19 @@ impl Caller {
         Self(Identity {
             who: Arc::new(caller),
             rates: Some(rates),
+            sent: Sent::default(),
         })
+    }
+
+    /// The same as the sender of this request.
+    pub fn sending(mut self, parts: &Parts) -> Self {
+        self.0.sent = Sent::of(parts);
+        self
+    }
+
+    /// Returns what it has sent.
+    pub fn sent(&self) -> &Sent {
+        &self.0.sent
     }
 
     /// Refuses a caller whose credential lacks the scope.
@@ -265,6 +313,23 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_names_at_most_one_span() {
+        let header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let named = |values: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(TRACEPARENT, axum::http::HeaderValue::from_static(value));
+            }
+            trace(&headers).map(|trace| trace.to_string())
+        };
+        assert_eq!(named(&[header]).as_deref(), Some(header));
+        let wrong: [&[&'static str]; 3] = [&[], &["00-0-0-0"], &[header, header]];
+        for values in wrong {
+            assert_eq!(named(values), None, "{values:?}");
+        }
+    }
 
     #[test]
     fn callers_are_in_their_workspace_and_only_owners_own_it() {

@@ -11,6 +11,7 @@
 //! - `rate_limit` rate limits of callers; `concurrency_limits`: how many requests are processed at a time
 //! - `proxies`   trusted reverse proxies; `origin`: the server's public address
 //! - `extract`   body, query, path and page of a request
+//! - `request_span` the span of a request that starts a run
 //! - `request_body` receives a complete body; `upload` streams a large one
 //! - `idempotency`  idempotency keys
 //! - `versions`  `ETag` and `If-Match`
@@ -20,7 +21,7 @@
 //! - `problem`   errors, as RFC 9457
 //! - `openapi`   the base of the OpenAPI document
 //!
-//! Imports go one way: extract, origin, probe, visible -> authentication, authorization -> state -> caller -> rate_limit, oidc ->
+//! Imports go one way: extract, origin, probe, request_span, visible -> authentication, authorization -> state -> caller -> rate_limit, oidc ->
 //! problem, settings.
 
 pub mod audit;
@@ -39,6 +40,7 @@ pub mod problem;
 pub mod proxies;
 pub mod rate_limit;
 pub mod request_body;
+pub mod request_span;
 pub mod settings;
 pub mod state;
 pub mod upload;

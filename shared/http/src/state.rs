@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rejoin_db::Db;
 use rejoin_event_log::wakeup::SharedBus;
+use rejoin_telemetry::Telemetry;
 use tokio_util::sync::CancellationToken;
 
 use crate::caller::Keys;
@@ -22,11 +23,20 @@ pub struct HttpState {
     pub oidc: Option<Arc<Oidc>>,
     /// Cancelled when the process must stop.
     pub draining: CancellationToken,
+    /// Opens the spans of requests.
+    pub telemetry: Telemetry,
 }
 
 impl HttpState {
     /// Also starts to hear of revoked keys.
-    pub fn new(args: HttpArgs, oidc: Option<Oidc>, db: Db, bus: SharedBus, draining: CancellationToken) -> Self {
+    pub fn new(
+        args: HttpArgs,
+        oidc: Option<Oidc>,
+        db: Db,
+        bus: SharedBus,
+        draining: CancellationToken,
+        telemetry: Telemetry,
+    ) -> Self {
         Self {
             rates: Arc::new(Rates::new(&args)),
             keys: Keys::start(bus.clone(), draining.clone()),
@@ -35,6 +45,7 @@ impl HttpState {
             db,
             bus,
             draining,
+            telemetry,
         }
     }
 }

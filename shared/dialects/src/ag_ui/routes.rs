@@ -149,7 +149,7 @@ async fn turn(
     (input, message, client): (RunAgentInput, UserMessage, AgUi),
 ) -> Result<Response, Problem> {
     let command = command(state, caller, (headers, params), (agent, thread), (&input, message)).await?;
-    let posted = posting::post(state, caller.rls_scope(), &command).await?;
+    let posted = posting::post(state, caller, command).await?;
     let about = AgUi {
         root: posted.run_id.to_string(),
         posted_message: Some(posted.message_id.to_string()),

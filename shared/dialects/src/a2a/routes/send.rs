@@ -106,7 +106,7 @@ async fn begin(state: &ChatState, caller: &Caller, call: &Call, asked: Asked) ->
         agent_definition_id: agent.filter(|_| known.is_none()),
         ..message(state, caller, call, asked).await?
     };
-    let posted = posting::post(state, caller.rls_scope(), &command).await?;
+    let posted = posting::post(state, caller, command).await?;
     Ok(Stored {
         run: posted.run_id,
         about: Context {
@@ -285,7 +285,7 @@ async fn reply(
         output_schema: None,
         ..message(state, caller, call, asked).await?
     };
-    let posted = posting::post(state, caller.rls_scope(), &command).await?;
+    let posted = posting::post(state, caller, command).await?;
     if posted.run_id == run.id {
         Ok(Begin::After(posted.cursor))
     } else {

@@ -73,7 +73,7 @@ pub(super) async fn post(state: &ChatState, caller: &Caller, body: ChatBody, sen
         exhausted: state.quotas.exhausted(&state.db.pool_sqlx, caller).await?,
         ..posting::plain(state, caller, sent.text)
     };
-    let posted = posting::post(state, caller.rls_scope(), &command).await?;
+    let posted = posting::post(state, caller, command).await?;
     let tools = tools_of(&mut *caller.begin(state).await?, posted.run_id).await?;
     let mode = state.settings.dialect_words;
     let response = if posted.fresh {

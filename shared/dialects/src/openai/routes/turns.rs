@@ -219,7 +219,7 @@ async fn post(state: &ChatState, caller: &Caller, request: Request<'_>) -> Resul
         Some(question) => Some(root_of(state, caller, question.run_id).await?),
         None => None,
     };
-    let posted = posting::post(state, caller.rls_scope(), &command).await?;
+    let posted = posting::post(state, caller, command).await?;
     let id = if waiting == Some(posted.run_id) {
         continuation(posted.run_id, asked.iter().map(|question| question.id))
     } else {
