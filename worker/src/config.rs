@@ -14,6 +14,7 @@ use rejoin_files::FilesArgs;
 use rejoin_mcp_client::McpArgs;
 use rejoin_queue::lease;
 use rejoin_remote_tools::RemoteToolArgs;
+use rejoin_telemetry::TelemetryArgs;
 use rejoin_web_search::web::WebArgs;
 use rejoin_webhooks::WebhookArgs;
 
@@ -172,6 +173,9 @@ pub struct WorkerConfig {
     #[command(flatten)]
     pub files: FilesArgs,
 
+    #[command(flatten)]
+    pub telemetry: TelemetryArgs,
+
     /// Age at which files that no message or run refers to are deleted, in hours
     #[arg(long, env = "REJOIN_KEEP_FILES_H", default_value_t = 24.0, value_parser = hours)]
     pub keep_files_h: f64,
@@ -234,6 +238,7 @@ impl WorkerConfig {
             remote_tools: RemoteToolArgs::default(),
             google: GoogleArgs::default(),
             files: FilesArgs::default(),
+            telemetry: TelemetryArgs::default(),
             keep_files_h: 24.0,
             model_files_bytes: MODEL_FILES_BYTES,
             metrics: None,

@@ -8,9 +8,11 @@
 //! - `steps`   the step loop of one agent
 //! - `budget`  warns if a budget can't be counted
 //! - `attempt_error` errors that end an attempt
+//! - `attempt_span` the attempt in its trace
 
 mod agent;
 mod attempt_error;
+mod attempt_span;
 mod budget;
 mod steps;
 
@@ -26,6 +28,7 @@ use rejoin_runs::contexts;
 use rejoin_runs::prices::{self, ModelPrice};
 use rejoin_runs::runs::part::Part;
 use rejoin_runs::runs::{self, Run};
+use rejoin_telemetry::TraceContext;
 use rejoin_types::events::DoneStatus;
 use rejoin_types::events::Kind;
 use rejoin_types::ids;
@@ -224,14 +227,20 @@ async fn attempt_run(
     };
     let may_need_summary = records.is_none_or(|records| records.may_need_summary());
     let end = loop {
-        if let Some(revoked) = revoked {
-            break End::failed(RunError {
+        let span = attempt_span::open(services, job, &run, &agent);
+        let ended = match revoked {
+            Some(revoked) => Ok(End::failed(RunError {
                 code: revoked.code().to_owned(),
                 message: revoked.to_string(),
                 retryable: false,
-            });
-        }
-        match run_agent(services, job, (signals, &seen), &run, (&agent, &prices), initial).await? {
+            })),
+            None => {
+                let attempt = (signals, &seen, span.context());
+                run_agent(services, job, attempt, &run, (&agent, &prices), initial).await
+            }
+        };
+        attempt_span::close(span, &ended);
+        match ended? {
             End::Transferred => {
                 run = runs::get(&services.db.pool_sqlx, run.id)
                     .await?
@@ -249,7 +258,7 @@ async fn attempt_run(
 async fn run_agent(
     services: &Services,
     job: &ClaimedJob,
-    attempt: (&Signals, &Seen),
+    attempt: (&Signals, &Seen, Option<TraceContext>),
     run: &Run,
     (agent, prices): (&Agent, &[ModelPrice]),
     fresh: Option<&InitialMessages>,

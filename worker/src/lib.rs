@@ -43,6 +43,7 @@ use rejoin_db::ConnectError;
 use rejoin_files::objects::ObjectStoreError;
 use rejoin_mcp_client::McpError;
 use rejoin_model_client::ModelError;
+use rejoin_telemetry::TelemetryError;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -63,6 +64,8 @@ pub enum WorkerError {
     Models(#[from] ModelError),
     #[error(transparent)]
     Files(#[from] ObjectStoreError),
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
     #[error("serving metrics on {address} failed")]
     Metrics {
         address: std::net::SocketAddr,
@@ -92,6 +95,7 @@ pub async fn work_on(services: Services, handlers: Handlers, drain: Cancellation
     poller::run(services.clone(), handlers, drain).await;
     sweeping.abort();
     services.pools.connections().close().await;
+    services.telemetry.flush().await;
 }
 
 /// The handlers of all kinds of jobs besides runs: the worker's own and those of extensions.

@@ -42,6 +42,7 @@ mod record;
 mod remote_steps;
 mod remote_tools;
 pub mod selection;
+mod spans;
 mod transfer;
 
 use std::collections::HashMap;
@@ -61,6 +62,7 @@ use rejoin_runs::remote_calls::RemoteCall;
 use rejoin_runs::runs::{Run, TreeUse};
 use rejoin_runs::steering;
 use rejoin_runs::tool_calls::ToolCallRow;
+use rejoin_telemetry::TraceContext;
 use rejoin_tools::registry::Patterns;
 use rejoin_types::events::DoneStatus;
 use serde_json::json;
@@ -80,6 +82,7 @@ pub use limits::Limits;
 use limits::{Repeats, StopReason};
 use output::Fit;
 use selection::Selection;
+use spans::Spans;
 
 /// The run to execute, with its settings.
 pub struct ExecuteRequest {
@@ -114,6 +117,8 @@ pub struct ExecuteRequest {
     /// The usage of the run's tree so far.
     pub tree: TreeUse,
     pub signals: Signals,
+    /// The span of the attempt. None: traces are off.
+    pub trace: Option<TraceContext>,
     pub stream: Arc<RunStream>,
     /// None: batch mode; nothing is published until the run's end.
     pub callback: Option<StreamCallback>,
@@ -159,6 +164,8 @@ pub struct Execution {
     repair: Option<String>,
     /// The last step has begun: tools are disabled, and the run pauses after it.
     stopping: Option<StopReason>,
+    /// The open spans of its model calls and tool calls.
+    spans: Spans,
 }
 
 /// What follows a step.
@@ -200,6 +207,7 @@ impl Execution {
             output: output::Output::of(&request.run),
             repair: None,
             may_have_pending,
+            spans: Spans::of(request.services.telemetry.clone(), request.trace),
             request,
         }
     }

@@ -23,6 +23,7 @@ use rejoin_queue::lease::WorkerInfo;
 use rejoin_queue::presence;
 use rejoin_registry::Settings;
 use rejoin_runs::builtin;
+use rejoin_telemetry::Telemetry;
 use rejoin_types::ids;
 use rejoin_web_search::web::Web;
 use rejoin_webhooks::Webhooks;
@@ -64,6 +65,8 @@ pub struct Services {
     pub held_runs: HeldRuns,
     /// The clock of database outages.
     pub downtime: Downtime,
+    /// Opens the spans of runs.
+    pub telemetry: Telemetry,
 }
 
 impl Services {
@@ -139,6 +142,7 @@ impl Services {
             has_session_lock: false,
             held_runs: HeldRuns::default(),
             downtime: Downtime::default(),
+            telemetry: Telemetry::start(&config.telemetry, "rejoin-worker")?,
             config: Arc::new(config),
             db,
             bus,

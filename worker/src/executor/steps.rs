@@ -15,6 +15,7 @@ use rejoin_runs::runs::part::Part;
 use rejoin_runs::runs::{self, Clocks, Run};
 use rejoin_runs::tool_calls;
 use rejoin_scheduling::plans::TOOL_CALLS_MAX;
+use rejoin_telemetry::TraceContext;
 use rejoin_tools::SharedTool;
 use rejoin_tools::registry::Patterns;
 use serde_json::Value;
@@ -34,7 +35,7 @@ use crate::services::Services;
 pub(super) async fn step_loop(
     services: &Services,
     job: &ClaimedJob,
-    (signals, seen): (&Signals, &Seen),
+    (signals, seen, trace): (&Signals, &Seen, Option<TraceContext>),
     run: &Run,
     definition: Option<&AgentDefinition>,
     models: Candidates,
@@ -156,6 +157,7 @@ pub(super) async fn step_loop(
             services.downtime.clone(),
         ),
         signals: signals.clone(),
+        trace,
         may_repeat_calls: is_flow,
         callback: Some(publish::to_log(
             services.writer.clone(),

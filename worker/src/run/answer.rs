@@ -34,6 +34,20 @@ pub enum AnswerError {
     Model(ModelError),
 }
 
+impl AnswerError {
+    /// Returns its kind, for traces.
+    fn kind(&self) -> &'static str {
+        match self {
+            AnswerError::Database(_) => "database",
+            AnswerError::Interrupted(Interrupt::Cancelled) => "cancelled",
+            AnswerError::Interrupted(Interrupt::Drain) => "drained",
+            AnswerError::Interrupted(Interrupt::Timeout) => "timeout",
+            AnswerError::Interrupted(Interrupt::LeaseLost) | AnswerError::LeaseLost => "lease_lost",
+            AnswerError::Model(error) => error.code,
+        }
+    }
+}
+
 /// Removes characters that PostgreSQL can't store from a chunk, before it is published, recorded and sent back to the
 /// model.
 fn storable_chunk(chunk: Chunk) -> Chunk {
@@ -75,14 +89,18 @@ impl Execution {
             output: None,
         };
         let (signals, limits) = (self.request.signals.clone(), self.request.limits.clone());
-        tokio::select! {
+        let answer: Result<Answer, AnswerError> = tokio::select! {
             biased;
             interrupt = Self::interrupt(&signals, &limits, true) => Err(AnswerError::Interrupted(interrupt)),
             answer = async {
                 let stream = self.open(request).await?;
                 self.listen(stream).await
             } => answer,
+        };
+        if let Err(error) = &answer {
+            self.spans.chat_failed(error.kind());
         }
+        answer
     }
 
     /// Calls the model and, if it can't answer, its fallbacks.
@@ -98,17 +116,28 @@ impl Execution {
                 output.ask(self.request.models.name(), &mut request);
             }
             let policy = self.request.models.policy(&self.request.services.retry);
+            self.spans.begin_chat(self.request.models.name());
+            let chat = self.spans.chat();
+            chat.set_some("gen_ai.request.temperature", request.temperature);
+            chat.set_some("gen_ai.request.max_tokens", request.max_tokens.map(u64::from));
+            let mut retries = 0_u64;
             let opened = stream_with_retry(provider.as_ref(), request, &policy, |retry| {
                 metrics::counter!("rejoin_model_retries_total").increment(1);
                 warn!(attempt = retry.attempt, error = %retry.error, "the model call failed; retrying");
+                retries += 1;
             });
-            let error = match opened.await {
+            let opened = opened.await;
+            if retries > 0 {
+                self.spans.chat().set("rejoin.retries", retries);
+            }
+            let error = match opened {
                 Ok(stream) => return Ok(stream),
                 Err(error) => error,
             };
             let Some(change) = self.request.models.fall_back(&error) else {
                 return Err(AnswerError::Model(error));
             };
+            self.spans.chat_failed(error.code);
             metrics::counter!("rejoin_model_fallbacks_total").increment(1);
             warn!(from = %change.from, to = %change.to, %error, "the model is unavailable; using its fallback");
             let event = Kind::Telemetry {
@@ -129,7 +158,12 @@ impl Execution {
             usage: Usage::default(),
             reasoning: None,
         };
+        let mut has_begun = false;
         while let Some(chunk) = stream.next().await {
+            if !has_begun {
+                self.spans.chat().first_chunk();
+                has_begun = true;
+            }
             let chunk = storable_chunk(chunk.map_err(AnswerError::Model)?);
             if self.request.is_function && matches!(chunk, Chunk::Text(_)) {
                 // Readers have it already. The result of the function follows.
@@ -168,6 +202,7 @@ impl Execution {
                 } => {
                     answer.usage = usage;
                     answer.reasoning = reasoning;
+                    self.spans.finished(finish);
                     return match finish {
                         Finish::Stop | Finish::ToolCalls | Finish::Length => Ok(answer),
                         Finish::ContentFilter if answer.text.is_empty() => Err(AnswerError::Model(ModelError {

@@ -311,6 +311,7 @@ impl Execution {
             }
             return Err(self.interrupted(Interrupt::Cancelled));
         }
+        self.spans.begin_call(call);
         if again { Ok(()) } else { self.tell_start(call).await }
     }
 
@@ -421,6 +422,7 @@ impl Execution {
         };
         let recorded = self.request.services.execute(&command).await;
         self.may_have_pending = recorded.map_err(|error| self.infrastructure(error))?.has_pending;
+        self.spans.end_call(call, ended);
         self.messages.push(message);
         self.calls_made += 1;
         let outcome = json!({

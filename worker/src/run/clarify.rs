@@ -68,9 +68,12 @@ impl Execution {
         if rounds >= ROUNDS {
             return Ok(false);
         }
-        let (analysis, used) = match self.analyse(words).await {
+        self.spans.begin_chat(self.request.models.name());
+        let analysed = self.analyse(words).await;
+        let (analysis, used) = match analysed {
             Ok(analysed) => analysed,
             Err(why) => {
+                self.spans.chat_failed("analysis_failed");
                 warn!(why, "analysing a project description failed; continuing without");
                 return Ok(false);
             }
@@ -92,6 +95,7 @@ impl Execution {
             })
             .collect();
         if calls.is_empty() {
+            self.spans.answered(&used, None);
             return Ok(false);
         }
         self.step += 1;

@@ -74,7 +74,10 @@ impl Execution {
                     (verdict, false) => verdict,
                 };
                 match self.deferred_answer(&call, verdict).await? {
-                    Answer::Awaited(what) => awaited.push((call, what)),
+                    Answer::Awaited(what) => {
+                        self.spans.begin_call(&call);
+                        awaited.push((call, what));
+                    }
                     Answer::Repeated => {
                         self.conclude(&call, &repeated(verdict, &call.tool_name)).await?;
                         if verdict == Verdict::Stop {
@@ -103,6 +106,7 @@ impl Execution {
                     call_id: &call.call_id,
                     tool: &call.tool_name,
                     input: &call.input,
+                    traceparent: self.spans.traceparent(call),
                     what: what.clone(),
                 })
                 .collect();
@@ -125,7 +129,10 @@ impl Execution {
                 }
             }
             match suspended {
-                Suspended::Waiting(_) => return Err(End::Suspended),
+                Suspended::Waiting(_) => {
+                    self.spans.suspend();
+                    return Err(End::Suspended);
+                }
                 Suspended::Cancelled => return Err(self.stop_awaited(awaited).await),
                 Suspended::Answered(_) => {
                     // Begun, and answered immediately: none of them is asked again.

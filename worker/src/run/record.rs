@@ -130,12 +130,14 @@ impl Execution {
         }
     }
 
-    /// Adds a model call to the run's usage.
+    /// Adds a model call to the run's usage, and ends its span.
     pub(super) fn count(&mut self, used: &Usage) {
         self.totals.usage += *used;
-        if let Some(cost_usd) = self.cost_usd(used) {
+        let cost_usd = self.cost_usd(used);
+        if let Some(cost_usd) = cost_usd {
             *self.totals.cost_usd.get_or_insert(0.0) += cost_usd;
         }
+        self.spans.answered(used, cost_usd);
     }
 
     /// Returns the cost of one model call. None: unknown.

@@ -100,6 +100,7 @@ impl Execution {
                 return self.record_end(call, &Ended::refused(why)).await;
             }
         };
+        self.spans.begin_call(call);
         let prompt = history::handoff_prompt(&self.request.services, &self.request.run, to).await;
         let prompt = prompt.map_err(|error| End::database("reading the next agent's prompt", error))?;
         let output = transfer_run::output(self.agent_name(), &to.name);
@@ -141,6 +142,7 @@ impl Execution {
         if !went {
             return Err(self.interrupted(Interrupt::Cancelled));
         }
+        self.spans.handed_over(call);
         self.tell_start(call).await?;
         self.tell_end(call, Some(&output), None).await?;
         metrics::counter!("rejoin_handoffs_total", "from" => self.agent_name().to_owned(), "to" => to.name.clone())

@@ -127,6 +127,7 @@ async fn without_a_callback_the_executor_emits_nothing() {
             seen: Default::default(),
         }),
         signals,
+        trace: None,
         callback: None,
         services,
     };
