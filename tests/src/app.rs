@@ -24,6 +24,7 @@ use rejoin_files::objects::ObjectStoreArgs;
 use rejoin_model_client::name::ModelSettings;
 use rejoin_model_client::retry::RetryPolicy;
 use rejoin_runs::{agents, builtin};
+use rejoin_telemetry::TelemetryArgs;
 use rejoin_tools::registry::Registry;
 use rejoin_worker::publish::Observer;
 use rejoin_worker::{Services, WorkerConfig};
@@ -54,6 +55,8 @@ pub struct AppOptions {
     pub google: GoogleArgs,
     /// Of the API and the workers.
     pub object_store: ObjectStoreArgs,
+    /// Of the API and the workers.
+    pub telemetry: TelemetryArgs,
     /// Observes the workers' runs.
     pub observer: Option<Observer>,
     /// Replaces the scripted model.
@@ -74,6 +77,7 @@ impl Default for AppOptions {
             tools: builtin::tools(),
             google: GoogleArgs::default(),
             object_store: ObjectStoreArgs::default(),
+            telemetry: TelemetryArgs::default(),
             observer: None,
             models: None,
             extension: None,
@@ -177,6 +181,7 @@ impl TestApp {
         config.embeddings = self.options.embeddings.clone();
         config.google = self.options.google.clone();
         config.files.object_store = self.options.object_store.clone();
+        config.telemetry = self.options.telemetry.clone();
         (self.options.worker)(&mut config);
         self.workers.push(Worker::start(
             config,
@@ -245,6 +250,7 @@ async fn start_api(db: &TestDatabase, options: &AppOptions, port: u16) -> Server
     config.embeddings = options.embeddings.clone();
     config.google = options.google.clone();
     config.chat.files.object_store = options.object_store.clone();
+    config.telemetry = options.telemetry.clone();
     (options.api)(&mut config);
     let mut extensions = rejoin_registry::extensions(rejoin_registry::Settings::default());
     if let Some(extension) = &options.extension {

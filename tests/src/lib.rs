@@ -10,6 +10,7 @@
 //! - `mcp`           MCP servers: third-party ones, and a misbehaving one
 //! - `sources`       databases used as data sources
 //! - `object_store`  a real S3 server
+//! - `collector`     a real collector of traces
 //! - `bigquery`      a fake of BigQuery's API and of Google's service account tokens
 //! - `google`        a fake Google Calendar
 //! - `web`           fake sites and search providers
@@ -30,6 +31,7 @@ pub mod app;
 pub mod bigquery;
 pub mod chat_page;
 pub mod client;
+pub mod collector;
 pub mod embedding_server;
 pub mod files;
 pub mod fuzzing;

@@ -10,3 +10,4 @@ mod lost_readers;
 mod outages;
 mod overload;
 mod restored_database;
+mod traces;
