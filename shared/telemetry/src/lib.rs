@@ -3,7 +3,7 @@
 //!
 //! The only crate that names OpenTelemetry's. Its SDK encodes and sends spans; which spans there are, and when they are sent, is decided here:
 //! the SDK's batch processor runs in a thread, in which the HTTP client has no runtime, and its experimental one for runtimes blocks a
-//! thread when it ends (docs/decisions/0061-traces.md).
+//! thread when it ends (docs/decisions/0062-traces.md).
 //!
 //! Invariants: without an endpoint nothing is allocated, sent or started. A collector that does not respond delays nothing: spans are dropped. No
 //! prompt, answer, argument or result is put into a span.
