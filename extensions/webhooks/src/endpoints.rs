@@ -1,4 +1,5 @@
-//! The endpoints of a workspace's webhooks: rows of `kb.webhook_endpoints`.
+//! The endpoints of a workspace's webhooks: rows of `kb.webhook_endpoints` that belong to the workspace. Those that belong to a run are in
+//! `configs`.
 
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgExecutor};
@@ -98,7 +99,7 @@ pub async fn list(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<End
     let rows = sqlx::query_as!(
         Row,
         "select id, url, description, events, disabled_reason, created_at, updated_at
-         from kb.webhook_endpoints where project_id = $1 order by id",
+         from kb.webhook_endpoints where project_id = $1 and run_id is null order by id",
         workspace_id
     )
     .fetch_all(db)
@@ -110,7 +111,7 @@ pub async fn get(db: impl PgExecutor<'_>, workspace_id: Uuid, id: Uuid) -> Resul
     let row = sqlx::query_as!(
         Row,
         "select id, url, description, events, disabled_reason, created_at, updated_at
-         from kb.webhook_endpoints where project_id = $1 and id = $2",
+         from kb.webhook_endpoints where project_id = $1 and run_id is null and id = $2",
         workspace_id,
         id
     )
@@ -121,7 +122,7 @@ pub async fn get(db: impl PgExecutor<'_>, workspace_id: Uuid, id: Uuid) -> Resul
 
 pub async fn count(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
-        r#"select count(*) as "count!" from kb.webhook_endpoints where project_id = $1"#,
+        r#"select count(*) as "count!" from kb.webhook_endpoints where project_id = $1 and run_id is null"#,
         workspace_id
     )
     .fetch_one(db)
@@ -164,7 +165,7 @@ pub async fn update(
          set url = $3, description = $4, events = $5, updated_at = now(),
              disabled_at = case when $6 then null else coalesce(disabled_at, now()) end,
              disabled_reason = case when $6 then null else coalesce(disabled_reason, 'admin') end
-         where project_id = $1 and id = $2
+         where project_id = $1 and run_id is null and id = $2
          returning id, url, description, events, disabled_reason, created_at, updated_at",
         workspace_id,
         id,
@@ -181,7 +182,7 @@ pub async fn update(
 /// Removes an endpoint with its secrets and deliveries; false: it does not exist.
 pub async fn delete(db: &mut PgConnection, workspace_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
     let deleted = sqlx::query!(
-        "delete from kb.webhook_endpoints where project_id = $1 and id = $2",
+        "delete from kb.webhook_endpoints where project_id = $1 and run_id is null and id = $2",
         workspace_id,
         id
     )

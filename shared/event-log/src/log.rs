@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use deadpool_postgres::Pool;
 use serde_json::Value;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgExecutor};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -141,6 +141,50 @@ pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEve
     for row in &rows {
         stored(row, 0).expand(after, &mut events);
     }
+    Ok(events)
+}
+
+/// Returns the number of the log's oldest event that is stored, or will be. None: the log does not exist.
+pub async fn oldest_seq(db: impl PgExecutor<'_>, log_id: Uuid) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar!("select oldest_seq from stream.logs where log_id = $1", log_id)
+        .fetch_optional(db)
+        .await
+}
+
+/// Reads a page of what readers of `run_id` (the root of a tree) see, after `after` and up to `through`: for jobs, which have no reader. Empty:
+/// there is no more.
+pub async fn read_of_run(
+    db: impl PgExecutor<'_>,
+    log_id: Uuid,
+    run_id: Uuid,
+    after: i64,
+    through: i64,
+) -> Result<Vec<StoredEvent>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select first_seq, seq, type as "kind!", data from stream.events
+           where log_id = $1 and run_id = $2 and seq > $3 and coalesce(first_seq, seq) <= $4
+           order by seq limit $5"#,
+        log_id,
+        run_id,
+        after,
+        through,
+        PAGE
+    )
+    .fetch_all(db)
+    .await?;
+    let mut events = Vec::with_capacity(rows.len());
+    for row in rows {
+        let stored = StoredRow {
+            first_seq: row.first_seq,
+            seq: row.seq,
+            run_id: Some(run_id),
+            kind: row.kind,
+            data: row.data.into(),
+        };
+        stored.expand(after, &mut events);
+    }
+    // A packed row may go on behind it.
+    events.retain(|event| event.seq <= through);
     Ok(events)
 }
 

@@ -61,6 +61,18 @@ pub async fn replace(
     Ok(())
 }
 
+/// Removes all secrets of an endpoint.
+pub async fn remove(db: &mut PgConnection, workspace_id: Uuid, endpoint_id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "delete from kb.webhook_secrets where endpoint_id = $1 and project_id = $2",
+        endpoint_id,
+        workspace_id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 /// Decrypts the valid secrets of an endpoint, the newest first. Not for the API, whose role cannot read encrypted values.
 pub async fn open(
     db: impl PgExecutor<'_>,
