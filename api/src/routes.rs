@@ -19,7 +19,6 @@
 //! - `extensions`     endpoints of extensions
 //! - `feedback`       users' feedback on answers
 //! - `agents`         the agents that a caller may choose
-//! - `agent_card`     public agents, discoverable by A2A
 //! - `plans`     agents' plans and their progress
 //! - `prewarm`   prefetches data before a first message
 //! - `history`        the audit trail of runs, in three levels of detail
@@ -43,7 +42,6 @@
 //! To add an endpoint: write it with `#[utoipa::path]`, add it to its file's `routes()`. The type of its first argument says which
 //! scope it needs (`authorization`).
 
-pub mod agent_card;
 pub mod agent_definitions;
 pub mod agent_message;
 pub mod agent_stream;
@@ -94,6 +92,7 @@ use axum::{Extension, Router};
 use rejoin_calendar::routes::{CalendarState, calendar_files};
 use rejoin_chat::files;
 use rejoin_data_sources::routes::DataSourcesState;
+use rejoin_dialects::a2a::routes::A2aState;
 use rejoin_dialects::{a2a, ai_sdk, openai};
 use rejoin_http::REQUEST_LIMIT;
 use rejoin_http::authorization::{self, AccessTable, Public};
@@ -137,7 +136,6 @@ fn own() -> Routes {
         .merge(custom_prompts::routes())
         .merge(feedback::routes())
         .merge(query_patterns::routes())
-        .merge(agent_card::routes())
         .merge(plans::routes())
         .merge(prewarm::routes())
         .merge(history::routes())
@@ -177,6 +175,11 @@ fn composed(state: Option<&AppState>) -> Routes {
         http: state.http.clone(),
         commands: state.commands.clone(),
     });
+    let a2a = state.map(|state| A2aState {
+        chat: state.chat.clone(),
+        push: Arc::new(state.webhooks.clone()),
+        mcp_path: mcp::PATH,
+    });
     let webhooks = state.map(|state| WebhooksState {
         http: state.http.clone(),
         webhooks: state.webhooks.clone(),
@@ -189,6 +192,7 @@ fn composed(state: Option<&AppState>) -> Routes {
     });
     with(rejoin_chat::routes(), chat.cloned())
         .merge(with(rejoin_dialects::routes(), chat.cloned()))
+        .merge(with(a2a::routes::routes(), a2a))
         .merge(with(rejoin_calendar::routes::routes(), calendar))
         .merge(with(rejoin_data_sources::routes::routes(), data_sources))
         .merge(with(rejoin_products::routes::routes(), products))

@@ -8,6 +8,8 @@
 //! - `fold`     a task, folded from the events of its run
 //! - `parts`    parts of messages and artifacts
 //! - `renderer` the task, or the updates of it, as a client reads them
+//! - `push`     where a client has the states of a task sent
+//! - `notification` what is sent there
 //! - `envelope` what a binding puts around a result
 //! - `state`    the states of a task
 //! - `errors`   errors of both bindings
@@ -16,7 +18,9 @@
 pub mod envelope;
 pub mod errors;
 mod fold;
+pub mod notification;
 mod parts;
+pub mod push;
 mod renderer;
 pub mod request;
 pub mod routes;

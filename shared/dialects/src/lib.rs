@@ -20,10 +20,9 @@ pub mod shown_text;
 
 use rejoin_chat::Routes;
 
-/// The endpoints of all dialects.
+/// The endpoints of all dialects except A2A, whose handlers need a larger state (`a2a::routes::A2aState`).
 pub fn routes() -> Routes {
     Routes::new()
-        .merge(a2a::routes::routes())
         .merge(ag_ui::routes::routes())
         .merge(ai_sdk::routes::routes())
         .merge(durable_streams::routes::routes())

@@ -11,7 +11,6 @@ const OWN_DOMAIN: &str = "rejoin";
 pub mod codes {
     pub const TASK_NOT_FOUND: &str = "task_not_found";
     pub const TASK_NOT_CANCELABLE: &str = "task_not_cancelable";
-    pub const PUSH_NOTIFICATION_NOT_SUPPORTED: &str = "push_notification_not_supported";
     pub const UNSUPPORTED_OPERATION: &str = "unsupported_operation";
     pub const CONTENT_TYPE_NOT_SUPPORTED: &str = "content_type_not_supported";
     pub const VERSION_NOT_SUPPORTED: &str = "version_not_supported";
@@ -40,7 +39,6 @@ impl Failure<'_> {
         match (self.code, self.status) {
             (codes::TASK_NOT_FOUND, _) => -32001,
             (codes::TASK_NOT_CANCELABLE, _) => -32002,
-            (codes::PUSH_NOTIFICATION_NOT_SUPPORTED, _) => -32003,
             (codes::UNSUPPORTED_OPERATION, _) => -32004,
             (codes::CONTENT_TYPE_NOT_SUPPORTED, _) => -32005,
             (codes::VERSION_NOT_SUPPORTED, _) => -32009,
@@ -96,7 +94,7 @@ impl Failure<'_> {
 
 fn grpc_status(status: u16, rpc_code: i32) -> &'static str {
     match (status, rpc_code) {
-        (_, -32004..=-32002 | -32009) => "FAILED_PRECONDITION",
+        (_, -32002 | -32004 | -32009) => "FAILED_PRECONDITION",
         (401, _) => "UNAUTHENTICATED",
         (403, _) => "PERMISSION_DENIED",
         (404 | 410, _) => "NOT_FOUND",
@@ -126,12 +124,6 @@ mod tests {
         for (status, code, rpc, grpc) in [
             (404, codes::TASK_NOT_FOUND, -32001, "NOT_FOUND"),
             (400, codes::TASK_NOT_CANCELABLE, -32002, "FAILED_PRECONDITION"),
-            (
-                400,
-                codes::PUSH_NOTIFICATION_NOT_SUPPORTED,
-                -32003,
-                "FAILED_PRECONDITION",
-            ),
             (400, codes::UNSUPPORTED_OPERATION, -32004, "FAILED_PRECONDITION"),
             (400, codes::CONTENT_TYPE_NOT_SUPPORTED, -32005, "INVALID_ARGUMENT"),
             (400, codes::VERSION_NOT_SUPPORTED, -32009, "FAILED_PRECONDITION"),

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::errors::codes;
+use super::push::PushConfig;
 
 /// Maximum length of a message's id, in characters: it is a part of an idempotency key.
 const MESSAGE_ID_MAX_CHARS: usize = 200;
@@ -88,8 +89,8 @@ pub struct Configuration {
     pub history_length: Option<i64>,
     /// Return the task at once
     pub return_immediately: bool,
-    #[schema(value_type = Option<Object>)]
-    pub task_push_notification_config: Value,
+    /// Where the states of the task are sent
+    pub task_push_notification_config: Option<PushConfig>,
 }
 
 /// Why a request is refused.
@@ -209,9 +210,6 @@ impl SendMessageRequest {
         if !matches!(message.role.as_str(), "ROLE_USER" | "") {
             return Err(refusal("invalid_role", "message.role must be ROLE_USER"));
         }
-        if !self.configuration.task_push_notification_config.is_null() {
-            return Err(no_push_notifications());
-        }
         if message.reference_task_ids.len() > REFERENCES_MAX {
             let detail = format!("message.referenceTaskIds can have at most {REFERENCES_MAX} items");
             return Err(refusal("invalid_body", detail));
@@ -253,14 +251,6 @@ pub fn history_length(length: Option<i64>) -> Result<Option<usize>, Refusal> {
     length
         .map(|length| usize::try_from(length).map_err(negative))
         .transpose()
-}
-
-/// The refusal of everything about push notifications.
-pub fn no_push_notifications() -> Refusal {
-    refusal(
-        codes::PUSH_NOTIFICATION_NOT_SUPPORTED,
-        "push notifications are not supported; stream the task, or read it with GetTask",
-    )
 }
 
 #[cfg(test)]
@@ -327,11 +317,5 @@ mod tests {
         ] {
             assert_eq!(asked(message), Err(code));
         }
-        let request = json!({
-            "message": {"messageId": "m", "parts": parts},
-            "configuration": {"taskPushNotificationConfig": {"url": "https://example.com"}},
-        });
-        let request: SendMessageRequest = serde_json::from_value(request).unwrap();
-        assert_eq!(request.asked().unwrap_err().code, "push_notification_not_supported");
     }
 }

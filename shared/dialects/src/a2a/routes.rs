@@ -3,15 +3,23 @@
 //! - `rpc`    JSON-RPC
 //! - `send`   messages: to a new task, or to one that works, waits or is paused
 //! - `tasks`  reads, lists, cancels and follows tasks
+//! - `push`   where the states of a task are sent
+//! - `card`   the agent card, and the extended one
 //! - `agents` the same operations at the address of one agent
+//! - `state`  what the handlers share
 //!
 //! The requests' types and the renderer are in the crate `dialects`. Errors over HTTP+JSON are problems like all others, with the protocol's
 //! `error` as a further member.
 
 mod agents;
+mod card;
+mod push;
 mod rpc;
 mod send;
+mod state;
 mod tasks;
+
+pub use state::{A2aState, Routes};
 
 use std::future::Future;
 
@@ -22,20 +30,23 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use rejoin_chat::{ChatState, Routes};
 use rejoin_http::REQUEST_LIMIT;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
 use rejoin_http::extract::{Body, Params};
+use rejoin_http::origin::Origin;
 use rejoin_http::problem::{Problem, Refused};
 use rejoin_types::access::Scope;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
+use self::card::AgentCard;
 use crate::a2a::VERSION;
 use crate::a2a::envelope::Envelope;
 use crate::a2a::errors::{Failure, codes};
-use crate::a2a::request::{Refusal, SendMessageRequest, no_push_notifications};
+use crate::a2a::notification::MEDIA_TYPE;
+use crate::a2a::push::PushConfig;
+use crate::a2a::request::{Refusal, SendMessageRequest};
 
 /// The address of JSON-RPC, and what the paths of HTTP+JSON begin with.
 pub const PATH: &str = "/api/a2a";
@@ -45,8 +56,6 @@ const AGENTS: &str = "/api/a2a/agents/";
 const AGENT_ROUTE: &str = "/api/a2a/agents/{agent}";
 /// The version that a client speaks: a header, or a parameter of the query.
 const VERSION_HEADER: &str = "a2a-version";
-/// The media type of results over HTTP+JSON.
-const MEDIA_TYPE: &str = "application/a2a+json";
 /// The members that every problem has.
 const PROBLEM_MEMBERS: [&str; 5] = ["type", "title", "status", "detail", "code"];
 /// Maximum size of an error that is translated, in bytes.
@@ -65,6 +74,7 @@ pub fn routes() -> Routes {
         .routes(routes!(list_push_configs, create_push_config))
         .routes(routes!(get_push_config, delete_push_config))
         .routes(routes!(extended_card))
+        .merge(card::routes())
         .merge(agents::routes())
 }
 
@@ -88,13 +98,18 @@ struct Call {
     agent: Option<String>,
     /// The task in the path, with what follows its id.
     task: String,
+    /// The push notification config in the path.
+    config: String,
+    /// The server's address, as the caller sees it.
+    origin: String,
 }
 
-impl FromRequestParts<ChatState> for Call {
+impl FromRequestParts<A2aState> for Call {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &ChatState) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &A2aState) -> Result<Self, Problem> {
         check_version(parts)?;
+        let Ok(Origin(origin)) = Origin::from_request_parts(parts, state).await;
         let segments = RawPathParams::from_request_parts(parts, state).await;
         // Anything but text names no task.
         let segments = segments.map_err(|_| Problem::not_found("not_found", "What the path names"))?;
@@ -106,6 +121,8 @@ impl FromRequestParts<ChatState> for Call {
             headers: parts.headers.clone(),
             agent: segment("agent"),
             task: segment("task").unwrap_or_default(),
+            config: segment("config").unwrap_or_default(),
+            origin,
         })
     }
 }
@@ -160,7 +177,7 @@ async fn in_time<T>(work: impl Future<Output = Result<T, Problem>>) -> Result<T,
 #[utoipa::path(post, path = "/api/a2a/message:send", tag = "a2a", request_body = SendMessageRequest,
     responses((status = 200, description = "`{task}`", body = Object, content_type = "application/a2a+json"), Refused))]
 async fn send_message(
-    State(state): State<ChatState>,
+    State(state): State<A2aState>,
     caller: Caller<Write>,
     call: Call,
     Body(request): Body<SendMessageRequest>,
@@ -173,7 +190,7 @@ async fn send_message(
 #[utoipa::path(post, path = "/api/a2a/message:stream", tag = "a2a", request_body = SendMessageRequest,
     responses((status = 200, description = "The task, then its updates, until it has ended or waits for its client", body = String, content_type = "text/event-stream"), Refused))]
 async fn send_streaming_message(
-    State(state): State<ChatState>,
+    State(state): State<A2aState>,
     caller: Caller<Write>,
     call: Call,
     Body(request): Body<SendMessageRequest>,
@@ -186,7 +203,7 @@ async fn send_streaming_message(
 #[utoipa::path(get, path = "/api/a2a/tasks", tag = "a2a", params(tasks::ListTasks),
     responses((status = 200, description = "`{tasks, nextPageToken, pageSize, totalSize}`", body = Object, content_type = "application/a2a+json"), Refused))]
 async fn list_tasks(
-    State(state): State<ChatState>,
+    State(state): State<A2aState>,
     caller: Caller<Read>,
     _call: Call,
     Params(request): Params<tasks::ListTasks>,
@@ -200,7 +217,7 @@ async fn list_tasks(
     params(tasks::TaskParams, ("task" = String, Path, description = "The task's id; with `:subscribe` after it, its updates are streamed")),
     responses((status = 200, description = "The task", body = Object, content_type = "application/a2a+json"), Refused))]
 async fn get_task(
-    State(state): State<ChatState>,
+    State(state): State<A2aState>,
     caller: Caller<Read>,
     call: Call,
     Params(params): Params<tasks::TaskParams>,
@@ -217,7 +234,7 @@ async fn get_task(
     params(("task" = String, Path, description = "The task's id, then `:cancel` (needs `write`) or `:subscribe`"),
         ("Last-Event-ID" = Option<String>, Header, description = "The id of the last frame that the client received: only what follows it is streamed")),
     responses((status = 200, description = "The task; or the task and then its updates (text/event-stream)", body = Object, content_type = "application/a2a+json"), Refused))]
-async fn act_on_task(State(state): State<ChatState>, caller: Caller<Read>, call: Call) -> Result<Response, Problem> {
+async fn act_on_task(State(state): State<A2aState>, caller: Caller<Read>, call: Call) -> Result<Response, Problem> {
     if let Some(task) = call.task.strip_suffix(SUBSCRIBE) {
         return in_time(tasks::subscribe(&state, &caller, &call.headers, task, Envelope::Http)).await;
     }
@@ -230,45 +247,75 @@ async fn act_on_task(State(state): State<ChatState>, caller: Caller<Read>, call:
     Ok(Reply::Result(task).over_http())
 }
 
-/// Not supported: create a push notification config of a task
-#[utoipa::path(post, path = "/api/a2a/tasks/{task}/pushNotificationConfigs", tag = "a2a",
-    params(("task" = String, Path, description = "The task's id")), responses(Refused))]
-async fn create_push_config(_caller: Caller<Write>, _call: Call) -> Problem {
-    refused(no_push_notifications())
+/// Create a push notification config of a task of A2A
+///
+/// The task is sent to its URL when it has ended, is paused, or waits for its client; at once, if it does so now. A config with the id of
+/// another one of the task replaces it.
+#[utoipa::path(post, path = "/api/a2a/tasks/{task}/pushNotificationConfigs", tag = "a2a", request_body = PushConfig,
+    params(("task" = String, Path, description = "The task's id")),
+    responses((status = 200, description = "The config, with its id", body = PushConfig, content_type = "application/a2a+json"),
+        (status = 409, description = "The task has too many", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn create_push_config(
+    State(state): State<A2aState>,
+    caller: Caller<Write>,
+    call: Call,
+    Body(config): Body<PushConfig>,
+) -> Result<Response, Problem> {
+    let config = push::create(&state, &caller, Some(&call.task), config).await?;
+    Ok(Reply::Result(config).over_http())
 }
 
-/// Not supported: list the push notification configs of a task
+/// List the push notification configs of a task of A2A
+///
+/// Without tokens and credentials.
 #[utoipa::path(get, path = "/api/a2a/tasks/{task}/pushNotificationConfigs", tag = "a2a",
-    params(("task" = String, Path, description = "The task's id")), responses(Refused))]
-async fn list_push_configs(_caller: Caller<Read>, _call: Call) -> Problem {
-    refused(no_push_notifications())
+    params(push::PageOfConfigs, ("task" = String, Path, description = "The task's id")),
+    responses((status = 200, description = "`{configs, nextPageToken}`", body = Object, content_type = "application/a2a+json"), Refused))]
+async fn list_push_configs(
+    State(state): State<A2aState>,
+    caller: Caller<Read>,
+    call: Call,
+    Params(page): Params<push::PageOfConfigs>,
+) -> Result<Response, Problem> {
+    let configs = push::list(&state, &caller, &call.task, page).await?;
+    Ok(Reply::Result(configs).over_http())
 }
 
-/// Not supported: get a push notification config of a task
+/// Get a push notification config of a task of A2A
+///
+/// Without its token and credentials.
 #[utoipa::path(get, path = "/api/a2a/tasks/{task}/pushNotificationConfigs/{config}", tag = "a2a",
     params(("task" = String, Path, description = "The task's id"), ("config" = String, Path, description = "The config's id")),
-    responses(Refused))]
-async fn get_push_config(_caller: Caller<Read>, _call: Call) -> Problem {
-    refused(no_push_notifications())
+    responses((status = 200, description = "The config", body = PushConfig, content_type = "application/a2a+json"), Refused))]
+async fn get_push_config(State(state): State<A2aState>, caller: Caller<Read>, call: Call) -> Result<Response, Problem> {
+    let config = push::get(&state, &caller, &call.task, &call.config).await?;
+    Ok(Reply::Result(config).over_http())
 }
 
-/// Not supported: delete a push notification config of a task
+/// Delete a push notification config of a task of A2A
+///
+/// Notifications that were not sent yet are dropped. Deleting it again changes nothing.
 #[utoipa::path(delete, path = "/api/a2a/tasks/{task}/pushNotificationConfigs/{config}", tag = "a2a",
     params(("task" = String, Path, description = "The task's id"), ("config" = String, Path, description = "The config's id")),
-    responses(Refused))]
-async fn delete_push_config(_caller: Caller<Write>, _call: Call) -> Problem {
-    refused(no_push_notifications())
+    responses((status = 200, description = "`{}`", body = Object, content_type = "application/a2a+json"), Refused))]
+async fn delete_push_config(
+    State(state): State<A2aState>,
+    caller: Caller<Write>,
+    call: Call,
+) -> Result<Response, Problem> {
+    let nothing = push::delete(&state, &caller, &call.task, &call.config).await?;
+    Ok(Reply::Result(nothing).over_http())
 }
 
-/// Not supported: get the extended agent card
-#[utoipa::path(get, path = "/api/a2a/extendedAgentCard", tag = "a2a", responses(Refused))]
-async fn extended_card(_caller: Caller<Read>, _call: Call) -> Problem {
-    no_extended_card()
-}
-
-fn no_extended_card() -> Problem {
-    let detail = "there is no extended card: /.well-known/agent-card.json has everything that the caller may see";
-    Problem::bad_request(codes::UNSUPPORTED_OPERATION, detail)
+/// Get the extended agent card of A2A
+///
+/// The agent card with all agents that the caller may choose, not only those with visibility `external`.
+#[utoipa::path(get, path = "/api/a2a/extendedAgentCard", tag = "a2a",
+    responses((status = 200, description = "The card", body = AgentCard, content_type = "application/a2a+json"), Refused))]
+async fn extended_card(State(state): State<A2aState>, caller: Caller<Read>, call: Call) -> Result<Response, Problem> {
+    let card = card::extended(&state, &caller, &call).await?;
+    Ok(Reply::Result(card).over_http())
 }
 
 fn failure<'a>(status: StatusCode, code: &'a str, message: &'a str, metadata: Map<String, Value>) -> Failure<'a> {

@@ -2,15 +2,21 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use rejoin_chat::{ChatState, Routes};
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
 use rejoin_http::extract::{Body, Params};
 use rejoin_http::problem::{Problem, Refused};
 
+use super::card::AgentCard;
+use super::push::PageOfConfigs;
 use super::rpc::{self, RpcRequest};
+use super::state::{A2aState, Routes};
 use super::tasks::{ListTasks, TaskParams};
-use super::{Call, act_on_task, get_task, list_tasks, send_message, send_streaming_message};
+use super::{
+    Call, act_on_task, create_push_config, delete_push_config, extended_card, get_push_config, get_task,
+    list_push_configs, list_tasks, send_message, send_streaming_message,
+};
+use crate::a2a::push::PushConfig;
 use crate::a2a::request::SendMessageRequest;
 
 pub(super) fn routes() -> Routes {
@@ -20,12 +26,15 @@ pub(super) fn routes() -> Routes {
         .routes(routes!(send_streaming_message_to_agent))
         .routes(routes!(list_tasks_at_agent))
         .routes(routes!(get_task_at_agent, act_on_task_at_agent))
+        .routes(routes!(list_push_configs_at_agent, create_push_config_at_agent))
+        .routes(routes!(get_push_config_at_agent, delete_push_config_at_agent))
+        .routes(routes!(extended_card_of_agent))
 }
 
 /// Call a method of A2A by JSON-RPC, at an agent's address
 #[utoipa::path(post, path = "/api/a2a/agents/{agent}", tag = "a2a", request_body = RpcRequest, params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts")),
     responses((status = 200, description = "As at `/api/a2a`", body = Object), Refused))]
-async fn call_agent(state: State<ChatState>, caller: Caller<Read>, call: Call, request: Body<RpcRequest>) -> Response {
+async fn call_agent(state: State<A2aState>, caller: Caller<Read>, call: Call, request: Body<RpcRequest>) -> Response {
     rpc::call(state, caller, call, request).await
 }
 
@@ -33,7 +42,7 @@ async fn call_agent(state: State<ChatState>, caller: Caller<Read>, call: Call, r
 #[utoipa::path(post, path = "/api/a2a/agents/{agent}/message:send", tag = "a2a", request_body = SendMessageRequest, params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts")),
     responses((status = 200, description = "`{task}`", body = Object, content_type = "application/a2a+json"), Refused))]
 async fn send_message_to_agent(
-    state: State<ChatState>,
+    state: State<A2aState>,
     caller: Caller<Write>,
     call: Call,
     request: Body<SendMessageRequest>,
@@ -45,7 +54,7 @@ async fn send_message_to_agent(
 #[utoipa::path(post, path = "/api/a2a/agents/{agent}/message:stream", tag = "a2a", request_body = SendMessageRequest, params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts")),
     responses((status = 200, description = "The task, then its updates", body = String, content_type = "text/event-stream"), Refused))]
 async fn send_streaming_message_to_agent(
-    state: State<ChatState>,
+    state: State<A2aState>,
     caller: Caller<Write>,
     call: Call,
     request: Body<SendMessageRequest>,
@@ -57,7 +66,7 @@ async fn send_streaming_message_to_agent(
 #[utoipa::path(get, path = "/api/a2a/agents/{agent}/tasks", tag = "a2a", params(ListTasks, ("agent" = String, Path, description = "The id or name of an agent definition, for new contexts")),
     responses((status = 200, description = "As at `/api/a2a/tasks`", body = Object, content_type = "application/a2a+json"), Refused))]
 async fn list_tasks_at_agent(
-    state: State<ChatState>,
+    state: State<A2aState>,
     caller: Caller<Read>,
     call: Call,
     request: Params<ListTasks>,
@@ -70,7 +79,7 @@ async fn list_tasks_at_agent(
     params(TaskParams, ("agent" = String, Path, description = "The id or name of an agent definition, for new contexts"), ("task" = String, Path, description = "The task's id; with `:subscribe` after it, its updates are streamed")),
     responses((status = 200, description = "The task", body = Object, content_type = "application/a2a+json"), Refused))]
 async fn get_task_at_agent(
-    state: State<ChatState>,
+    state: State<A2aState>,
     caller: Caller<Read>,
     call: Call,
     params: Params<TaskParams>,
@@ -82,6 +91,66 @@ async fn get_task_at_agent(
 #[utoipa::path(post, path = "/api/a2a/agents/{agent}/tasks/{task}", tag = "a2a",
     params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts"), ("task" = String, Path, description = "The task's id, then `:cancel` (needs `write`) or `:subscribe`")),
     responses((status = 200, description = "As at `/api/a2a/tasks/{task}`", body = Object, content_type = "application/a2a+json"), Refused))]
-async fn act_on_task_at_agent(state: State<ChatState>, caller: Caller<Read>, call: Call) -> Result<Response, Problem> {
+async fn act_on_task_at_agent(state: State<A2aState>, caller: Caller<Read>, call: Call) -> Result<Response, Problem> {
     act_on_task(state, caller, call).await
+}
+
+/// Create a push notification config of a task of A2A, at an agent's address
+#[utoipa::path(post, path = "/api/a2a/agents/{agent}/tasks/{task}/pushNotificationConfigs", tag = "a2a", request_body = PushConfig,
+    params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts"), ("task" = String, Path, description = "The task's id")),
+    responses((status = 200, description = "As at `/api/a2a/tasks/{task}/pushNotificationConfigs`", body = PushConfig, content_type = "application/a2a+json"),
+        (status = 409, description = "The task has too many", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn create_push_config_at_agent(
+    state: State<A2aState>,
+    caller: Caller<Write>,
+    call: Call,
+    config: Body<PushConfig>,
+) -> Result<Response, Problem> {
+    create_push_config(state, caller, call, config).await
+}
+
+/// List the push notification configs of a task of A2A, at an agent's address
+#[utoipa::path(get, path = "/api/a2a/agents/{agent}/tasks/{task}/pushNotificationConfigs", tag = "a2a",
+    params(PageOfConfigs, ("agent" = String, Path, description = "The id or name of an agent definition, for new contexts"), ("task" = String, Path, description = "The task's id")),
+    responses((status = 200, description = "As at `/api/a2a/tasks/{task}/pushNotificationConfigs`", body = Object, content_type = "application/a2a+json"), Refused))]
+async fn list_push_configs_at_agent(
+    state: State<A2aState>,
+    caller: Caller<Read>,
+    call: Call,
+    page: Params<PageOfConfigs>,
+) -> Result<Response, Problem> {
+    list_push_configs(state, caller, call, page).await
+}
+
+/// Get a push notification config of a task of A2A, at an agent's address
+#[utoipa::path(get, path = "/api/a2a/agents/{agent}/tasks/{task}/pushNotificationConfigs/{config}", tag = "a2a",
+    params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts"), ("task" = String, Path, description = "The task's id"), ("config" = String, Path, description = "The config's id")),
+    responses((status = 200, description = "The config", body = PushConfig, content_type = "application/a2a+json"), Refused))]
+async fn get_push_config_at_agent(
+    state: State<A2aState>,
+    caller: Caller<Read>,
+    call: Call,
+) -> Result<Response, Problem> {
+    get_push_config(state, caller, call).await
+}
+
+/// Delete a push notification config of a task of A2A, at an agent's address
+#[utoipa::path(delete, path = "/api/a2a/agents/{agent}/tasks/{task}/pushNotificationConfigs/{config}", tag = "a2a",
+    params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts"), ("task" = String, Path, description = "The task's id"), ("config" = String, Path, description = "The config's id")),
+    responses((status = 200, description = "`{}`", body = Object, content_type = "application/a2a+json"), Refused))]
+async fn delete_push_config_at_agent(
+    state: State<A2aState>,
+    caller: Caller<Write>,
+    call: Call,
+) -> Result<Response, Problem> {
+    delete_push_config(state, caller, call).await
+}
+
+/// Get the agent card of A2A of one agent that the caller may choose
+#[utoipa::path(get, path = "/api/a2a/agents/{agent}/extendedAgentCard", tag = "a2a",
+    params(("agent" = String, Path, description = "The id or name of an agent definition")),
+    responses((status = 200, description = "The card", body = AgentCard, content_type = "application/a2a+json"), Refused))]
+async fn extended_card_of_agent(state: State<A2aState>, caller: Caller<Read>, call: Call) -> Result<Response, Problem> {
+    extended_card(state, caller, call).await
 }

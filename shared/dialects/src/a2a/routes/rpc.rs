@@ -5,7 +5,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
-use rejoin_chat::ChatState;
 use rejoin_http::caller::{Caller, Read};
 use rejoin_http::extract::Body;
 use rejoin_http::problem::{Problem, Refused};
@@ -15,12 +14,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use super::push::{self, ConfigsOfTask, OneConfig};
+use super::state::A2aState;
 use super::tasks::{self, GetTask, ListTasks, OneTask};
-use super::{Call, Reply, failure, in_time, no_extended_card, refused, send};
+use super::{Call, Reply, card, failure, in_time, send};
 use crate::a2a::VERSION;
 use crate::a2a::envelope::Envelope;
 use crate::a2a::errors::codes;
-use crate::a2a::request::no_push_notifications;
 
 /// Versions of the protocol before this one have methods such as `message/send`.
 const OLD_NAMES: char = '/';
@@ -46,12 +46,12 @@ pub(super) struct RpcRequest {
 
 /// Call a method of A2A by JSON-RPC
 ///
-/// `SendMessage`, `SendStreamingMessage` and `CancelTask` need the scope `write`.
+/// `SendMessage`, `SendStreamingMessage`, `CancelTask`, and the methods that create and delete push notification configs, need the scope `write`.
 #[utoipa::path(post, path = "/api/a2a", tag = "a2a", request_body = RpcRequest,
     responses((status = 200, description = "`{jsonrpc, id, result}` or `{jsonrpc, id, error}`; of methods that stream, a stream of such responses (text/event-stream)", body = Object),
         Refused))]
 pub(super) async fn call(
-    State(state): State<ChatState>,
+    State(state): State<A2aState>,
     caller: Caller<Read>,
     call: Call,
     Body(request): Body<RpcRequest>,
@@ -85,7 +85,7 @@ fn params<T: DeserializeOwned>(params: Value) -> Result<T, Problem> {
     serde_json::from_value(params).map_err(|error| Problem::bad_request("invalid_params", error.to_string()))
 }
 
-async fn answer(state: &ChatState, caller: &Caller, call: &Call, request: RpcRequest) -> Result<Reply, Problem> {
+async fn answer(state: &A2aState, caller: &Caller, call: &Call, request: RpcRequest) -> Result<Reply, Problem> {
     let is_id = matches!(request.id, Value::Null | Value::String(_) | Value::Number(_));
     if request.jsonrpc != "2.0" || request.method.is_empty() || !is_id {
         let detail = "a request of JSON-RPC 2.0 has jsonrpc: \"2.0\", a method, and an id that is a string or a number";
@@ -122,11 +122,31 @@ async fn answer(state: &ChatState, caller: &Caller, call: &Call, request: RpcReq
             let stream = in_time(tasks::subscribe(state, caller, &call.headers, &id, envelope)).await?;
             Ok(Reply::Stream(stream))
         }
-        "CreateTaskPushNotificationConfig"
-        | "GetTaskPushNotificationConfig"
-        | "ListTaskPushNotificationConfigs"
-        | "DeleteTaskPushNotificationConfig" => Err(refused(no_push_notifications())),
-        "GetExtendedAgentCard" => Err(no_extended_card()),
+        "CreateTaskPushNotificationConfig" => {
+            caller.needs(Scope::Write)?;
+            let config = in_time(push::create(state, caller, None, params(request.params)?)).await?;
+            Ok(Reply::Result(config))
+        }
+        "GetTaskPushNotificationConfig" => {
+            let OneConfig { task, id } = params(request.params)?;
+            let config = in_time(push::get(state, caller, &task, &id)).await?;
+            Ok(Reply::Result(config))
+        }
+        "ListTaskPushNotificationConfigs" => {
+            let ConfigsOfTask { task, page } = params(request.params)?;
+            let configs = in_time(push::list(state, caller, &task, page)).await?;
+            Ok(Reply::Result(configs))
+        }
+        "DeleteTaskPushNotificationConfig" => {
+            caller.needs(Scope::Write)?;
+            let OneConfig { task, id } = params(request.params)?;
+            let nothing = in_time(push::delete(state, caller, &task, &id)).await?;
+            Ok(Reply::Result(nothing))
+        }
+        "GetExtendedAgentCard" => {
+            let card = in_time(card::extended(state, caller, call)).await?;
+            Ok(Reply::Result(card))
+        }
         old if old.contains(OLD_NAMES) => {
             let detail = format!(
                 "{old} is a method of an older version of A2A; send the methods of {VERSION}, such as SendMessage"

@@ -14,7 +14,8 @@ use rejoin_sse::start;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Call, Reply, in_time, refused, tasks};
+use super::state::A2aState;
+use super::{Call, Reply, in_time, push, refused, tasks};
 use crate::a2a::envelope::Envelope;
 use crate::a2a::errors::codes;
 use crate::a2a::request::{Answer, Asked, SendMessageRequest, SentFile};
@@ -32,14 +33,16 @@ struct Stored {
 
 /// Stores a message. With an envelope: streams its task; without: returns the task when it rests.
 pub(super) async fn send(
-    state: &ChatState,
+    state: &A2aState,
     caller: &Caller,
     call: &Call,
-    request: SendMessageRequest,
+    mut request: SendMessageRequest,
     stream: Option<Envelope>,
 ) -> Result<Reply, Problem> {
     let length = request.history_length().map_err(refused)?;
     let returns_at_once = request.configuration.return_immediately && stream.is_none();
+    let config = request.configuration.task_push_notification_config.take();
+    let config = config.map(|config| push::checked(state, config)).transpose()?;
     let asked = request.asked().map_err(refused)?;
     // Before anything is stored, so that a caller without a free stream is refused.
     let permit = if returns_at_once {
@@ -48,6 +51,10 @@ pub(super) async fn send(
         Some(start::admit(&state.streams, caller)?)
     };
     let Stored { run, about, begin } = in_time(store(state, caller, call, asked)).await?;
+    if let Some(config) = config {
+        // After the message: what it ends is not sent. A task that rests by now is sent at once.
+        in_time(push::put(state, caller, run, &config)).await?;
+    }
     let owner = caller.owner();
     match (permit, stream) {
         (None, _) => {

@@ -1,9 +1,9 @@
-//! `/.well-known/agent-card.json`: the project's public agents, as the card by which the A2A protocol (version 1.0)
-//! discovers agents: at `/api/a2a` by both of its bindings over HTTP, and at `/mcp` as tools.
+//! The agent card, by which the A2A protocol (version 1.0) discovers agents: at `/api/a2a` by both of its bindings over HTTP, and at the MCP
+//! server as tools. `/.well-known/agent-card.json` has the workspace's public agents; the extended card has all that the caller may choose.
 
 use axum::Json;
 use axum::extract::State;
-use rejoin_dialects::a2a::{VERSION, routes as a2a};
+use rejoin_chat::trigger;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read};
 use rejoin_http::extract::Params;
@@ -14,14 +14,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::mcp;
-use crate::state::{AppState, Routes};
+use super::state::{A2aState, Routes};
+use super::{Call, PATH, path_of_agent};
+use crate::a2a::VERSION;
 
 /// Maximum number of agents on one card.
 const MAX_SKILLS: i64 = 200;
 /// The card's name for MCP, which is no binding of the protocol's own.
 const BINDING: &str = "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http";
 const BINDING_VERSION: &str = "2025-11-25";
+/// Visibilities of the agents on the extended card.
+const CHOOSABLE: [&str; 2] = [agents::EXTERNAL, agents::PROJECT];
 /// The bindings that the protocol has for HTTP.
 const OWN_BINDINGS: [&str; 2] = ["JSONRPC", "HTTP+JSON"];
 /// Media types of messages' parts; a file's model decides which of them it reads.
@@ -36,14 +39,14 @@ const INPUT_MODES: [&str; 6] = [
 /// Media types of artifacts.
 const OUTPUT_MODES: [&str; 2] = ["text/plain", "application/json"];
 
-pub fn routes() -> Routes {
+pub(super) fn routes() -> Routes {
     Routes::new().routes(routes!(card))
 }
 
 /// An agent card of the A2A protocol
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct AgentCard {
+pub(super) struct AgentCard {
     pub name: String,
     pub description: String,
     pub version: String,
@@ -62,7 +65,7 @@ pub struct AgentCard {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct AgentInterface {
+pub(super) struct AgentInterface {
     pub url: String,
     pub protocol_binding: String,
     pub protocol_version: String,
@@ -70,13 +73,15 @@ pub struct AgentInterface {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Capabilities {
+pub(super) struct Capabilities {
     pub streaming: bool,
     pub push_notifications: bool,
+    /// Whether there is an extended card, with all agents that the caller may choose
+    pub extended_agent_card: bool,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Skill {
+pub(super) struct Skill {
     pub id: String,
     pub name: String,
     pub description: String,
@@ -85,7 +90,7 @@ pub struct Skill {
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct Which {
+pub(super) struct Which {
     /// URL of this agent's own card
     pub agent: Option<String>,
 }
@@ -96,47 +101,76 @@ pub struct Which {
 #[utoipa::path(get, path = "/.well-known/agent-card.json", tag = "agents", params(Which),
     responses((status = 200, description = "The card", body = AgentCard), Refused))]
 async fn card(
-    State(state): State<AppState>,
+    State(state): State<A2aState>,
     caller: Caller<Read>,
     Origin(origin): Origin,
     Params(which): Params<Which>,
 ) -> Result<Json<AgentCard>, Problem> {
     let mut db = caller.begin(&state).await?;
-    let external = match &which.agent {
-        None => agents::list_visible(&mut *db, caller.workspace_id, &[agents::EXTERNAL], None, MAX_SKILLS).await?,
-        Some(name) => agents::find_by_name(&mut *db, caller.workspace_id, name)
-            .await?
-            .into_iter()
-            .filter(|agent| agent.visibility == agents::EXTERNAL)
-            .collect(),
+    let listed = match &which.agent {
+        None => {
+            let external =
+                agents::list_visible(&mut *db, caller.workspace_id, &[agents::EXTERNAL], None, MAX_SKILLS).await?;
+            Listed::All(external)
+        }
+        Some(name) => {
+            let found = agents::find_by_name(&mut *db, caller.workspace_id, name).await?;
+            let external = found.filter(|agent| agent.visibility == agents::EXTERNAL);
+            let not_found = || Problem::not_found("agent_not_found", "The agent");
+            Listed::One(Box::new(external.ok_or_else(not_found)?))
+        }
     };
-    let (name, description, query, path) = match (&which.agent, external.as_slice()) {
-        (None, _) => (
+    Ok(Json(composed(state.mcp_path, &origin, listed)))
+}
+
+/// Returns the extended card; at an agent's address, the card of this agent.
+pub(super) async fn extended(state: &A2aState, caller: &Caller, call: &Call) -> Result<Value, Problem> {
+    let listed = if let Some(name) = &call.agent {
+        Listed::One(Box::new(trigger::find(state, caller, caller.workspace_id, name).await?))
+    } else {
+        let mut db = caller.begin(state).await?;
+        Listed::All(agents::list_visible(&mut *db, caller.workspace_id, &CHOOSABLE, None, MAX_SKILLS).await?)
+    };
+    let card = composed(state.mcp_path, &call.origin, listed);
+    serde_json::to_value(card).map_err(|_| Problem::internal())
+}
+
+/// The agents of a card.
+enum Listed {
+    All(Vec<AgentDefinition>),
+    One(Box<AgentDefinition>),
+}
+
+fn composed(mcp_path: &str, origin: &str, listed: Listed) -> AgentCard {
+    let (name, description, query, path, listed) = match listed {
+        Listed::All(agents) => (
             "Rejoin".to_owned(),
             "Agents whose answers survive reconnects and worker crashes".to_owned(),
             String::new(),
-            a2a::PATH.to_owned(),
+            PATH.to_owned(),
+            agents,
         ),
-        (Some(_), [agent]) => {
+        Listed::One(agent) => {
             let mut query = url::form_urlencoded::Serializer::new(String::new());
             query.append_pair("agent", &agent.name);
             (
                 agent.name.clone(),
                 agent.description.clone(),
                 format!("?{}", query.finish()),
-                a2a::path_of_agent(&agent.name),
+                path_of_agent(&agent.name),
+                vec![*agent],
             )
         }
-        (Some(_), _) => return Err(Problem::not_found("agent_not_found", "The agent")),
     };
-    Ok(Json(AgentCard {
+    AgentCard {
         name,
         description,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        supported_interfaces: interfaces(&origin, &query, &path),
+        supported_interfaces: interfaces(origin, &format!("{mcp_path}{query}"), &path),
         capabilities: Capabilities {
             streaming: true,
-            push_notifications: false,
+            push_notifications: true,
+            extended_agent_card: true,
         },
         security_schemes: json!({"key": {"httpAuthSecurityScheme": {
             "scheme": "Bearer", "description": "An API key of the project, or a token of its identity provider",
@@ -144,14 +178,14 @@ async fn card(
         security_requirements: json!([{"schemes": {"key": {"list": []}}}]),
         default_input_modes: INPUT_MODES.map(str::to_owned).to_vec(),
         default_output_modes: OUTPUT_MODES.map(str::to_owned).to_vec(),
-        skills: external.into_iter().map(skill).collect(),
-    }))
+        skills: listed.into_iter().map(skill).collect(),
+    }
 }
 
 /// MCP, then the bindings of the protocol: a client takes the first one that it speaks.
-fn interfaces(origin: &str, query: &str, path: &str) -> Vec<AgentInterface> {
+fn interfaces(origin: &str, mcp: &str, path: &str) -> Vec<AgentInterface> {
     let mcp = AgentInterface {
-        url: format!("{origin}{}{query}", mcp::PATH),
+        url: format!("{origin}{mcp}"),
         protocol_binding: BINDING.to_owned(),
         protocol_version: BINDING_VERSION.to_owned(),
     };
