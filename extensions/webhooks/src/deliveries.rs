@@ -1,5 +1,5 @@
-//! Deliveries of webhooks: rows of `kb.webhook_deliveries`, each of one event for one endpoint. The database's triggers add them; workers send
-//! them, fenced by the number of the attempt; admins list and replay them.
+//! Deliveries of webhooks and of push notification configs: rows of `kb.webhook_deliveries`, each of one event for one endpoint. The database's
+//! triggers add them; workers send them, fenced by the number of the attempt; admins list and replay those of webhooks.
 
 use std::time::Duration;
 
@@ -156,13 +156,21 @@ pub async fn replay_dead(db: &mut PgConnection, workspace_id: Uuid, endpoint_id:
 pub(crate) struct Due {
     pub(crate) endpoint_id: Uuid,
     pub(crate) is_disabled: bool,
+    pub(crate) payload: String,
+    /// Of a config's delivery: the number in the log up to which the task is sent. None: a webhook's.
+    pub(crate) log_seq: Option<i64>,
+    /// The scheme of the config's credentials.
+    pub(crate) auth_scheme: Option<String>,
+    /// Whether the endpoint has a secret.
+    pub(crate) has_secret: bool,
 }
 
 /// Finds a pending delivery. None: it has ended, or was removed with its endpoint.
 pub(crate) async fn due(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Due>, sqlx::Error> {
     sqlx::query_as!(
         Due,
-        r#"select d.endpoint_id, e.disabled_at is not null as "is_disabled!"
+        r#"select d.endpoint_id, e.disabled_at is not null as "is_disabled!", d.payload, d.log_seq, e.auth_scheme,
+                  exists (select from kb.webhook_secrets s where s.endpoint_id = e.id) as "has_secret!"
            from kb.webhook_deliveries d join kb.webhook_endpoints e on e.id = d.endpoint_id
            where d.id = $1 and d.state = 'pending'"#,
         id

@@ -9,12 +9,13 @@ use rejoin_extension::{Extension, Host, JobHandler, Sweep};
 use rejoin_integrations::webhook_secrets;
 
 use crate::Webhooks;
+use crate::configs;
 use crate::deliveries;
 use crate::send::SendDeliveries;
 
 /// Interval of removals.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// Maximum number of deliveries removed per statement.
+/// Maximum number of deliveries or configs removed per statement.
 const BATCH: i64 = 500;
 
 /// Webhooks. Without settings (`None`), the process sends none.
@@ -40,7 +41,7 @@ impl Extension for SendWebhooks {
     }
 }
 
-/// Removes old deliveries, and secrets that are no longer valid.
+/// Removes old deliveries, configs of tasks that ended as long ago, and secrets that are no longer valid.
 struct OldDeliveries(Webhooks);
 
 #[async_trait]
@@ -57,6 +58,7 @@ impl Sweep for OldDeliveries {
         webhook_secrets::sweep(&host.db).await?;
         let hours = self.0.args.keep_webhook_deliveries_h;
         while hours > 0.0 && deliveries::sweep(&host.db, hours * 3600.0, BATCH).await? == BATCH.unsigned_abs() {}
+        while hours > 0.0 && configs::sweep(&host.db, hours * 3600.0, BATCH).await? == BATCH.unsigned_abs() {}
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
-//! The job that sends one delivery. The queue keeps the order of an endpoint's deliveries about one conversation: the next one is claimable
-//! once this job has ended, because the delivery was accepted or is dead. Until then each failure postpones the job.
+//! The job that sends one delivery, of a webhook or of a push notification config. The queue keeps the order of an endpoint's deliveries about one
+//! conversation or task: the next one is claimable once this job has ended, because the delivery was accepted or is dead. Until then each
+//! failure postpones the job.
 //!
 //! Invariants: an attempt is counted before its request is sent, and its result is recorded before the job ends, so that a worker that dies
 //! in between causes another attempt, with the same `webhook-id`; the request passes the egress guard.
@@ -13,7 +14,7 @@ use rejoin_extension::{Host, JobHandler, Signals};
 use rejoin_integrations::webhook_secrets;
 use rejoin_queue::{ClaimedJob, Outcome};
 use rejoin_secrets::{Plaintext, SecretError};
-use reqwest::header::{CONTENT_TYPE, USER_AGENT};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
 use sqlx::PgPool;
 use tracing::info;
 use url::Url;
@@ -21,8 +22,9 @@ use uuid::Uuid;
 
 use crate::Webhooks;
 use crate::attempt::{Attempted, Verdict};
-use crate::deliveries::{self, Attempt, Next};
+use crate::deliveries::{self, Attempt, Due, Next};
 use crate::endpoints;
+use crate::notification;
 use crate::signature;
 
 /// The kind of the job; `kb.enqueue_webhook_delivery` enqueues it.
@@ -76,10 +78,10 @@ impl SendDeliveries {
         let Some(_slot) = self.0.slots.take(due.endpoint_id) else {
             return Ok(Outcome::Snooze { after: BUSY_DELAY });
         };
-        let secrets = match self.secrets(db, due.endpoint_id).await {
-            Ok(secrets) => secrets,
-            Err(SecretProblem::Database(error)) => return Err(error),
-            Err(SecretProblem::Unreadable(error)) => {
+        let message = match self.message(db, &due).await {
+            Ok(message) => message,
+            Err(NotReady::Database(error)) => return Err(error),
+            Err(NotReady::Unreadable(error)) => {
                 deliveries::note(db, id, &error, false).await?;
                 return Ok(Outcome::Snooze { after: NO_SECRET_DELAY });
             }
@@ -88,48 +90,56 @@ impl SendDeliveries {
             // Disabled or replaced meanwhile: the next attempt finds out.
             return Ok(Outcome::Snooze { after: BUSY_DELAY });
         };
-        let attempted = match self.send(id, &attempt, &secrets).await {
+        let attempted = match self.send(id, &attempt, message).await {
             Ok(answered) => Attempted::of(&answered),
             Err(refused) => Attempted::failed(refused),
         };
         self.conclude(db, id, due.endpoint_id, &attempt, &attempted).await
     }
 
-    async fn secrets(&self, db: &PgPool, endpoint_id: Uuid) -> Result<Vec<Plaintext>, SecretProblem> {
-        let keys = self
-            .0
-            .keys()
-            .map_err(|error| SecretProblem::Unreadable(error.to_owned()))?;
+    /// Prepares what is sent, before the attempt is counted.
+    async fn message(&self, db: &PgPool, due: &Due) -> Result<Message, NotReady> {
+        let Some(log_seq) = due.log_seq else {
+            return Ok(Message::Event(self.secrets(db, due.endpoint_id).await?));
+        };
+        let secrets = if due.has_secret {
+            self.secrets(db, due.endpoint_id).await?
+        } else {
+            Vec::new()
+        };
+        let body = notification::body(db, &due.payload, log_seq).await;
+        Ok(Message::Task {
+            headers: notification::headers(due.auth_scheme.as_deref(), &secrets),
+            body: body.map_err(NotReady::Database)?,
+        })
+    }
+
+    async fn secrets(&self, db: &PgPool, endpoint_id: Uuid) -> Result<Vec<Plaintext>, NotReady> {
+        let keys = self.0.keys().map_err(|error| NotReady::Unreadable(error.to_owned()))?;
         match webhook_secrets::open(db, keys, endpoint_id).await {
             Ok(secrets) => Ok(secrets),
-            Err(SecretError::Database(error)) => Err(SecretProblem::Database(error)),
-            Err(error) => Err(SecretProblem::Unreadable(error.to_string())),
+            Err(SecretError::Database(error)) => Err(NotReady::Database(error)),
+            Err(error) => Err(NotReady::Unreadable(error.to_string())),
         }
     }
 
-    /// Sends the signed request. Err: it was not sent, and why.
-    async fn send(
-        &self,
-        id: Uuid,
-        attempt: &Attempt,
-        secrets: &[Plaintext],
-    ) -> Result<Result<Answer, FetchError>, String> {
+    /// Sends the request. Err: it was not sent, and why.
+    async fn send(&self, id: Uuid, attempt: &Attempt, message: Message) -> Result<Result<Answer, FetchError>, String> {
         let url = Url::parse(&attempt.url).map_err(|error| format!("the URL is invalid: {error}"))?;
         // Again: the operator's list may have changed.
         self.0.check(&url)?;
         let id = id.to_string();
-        let signed = signature::signatures(secrets, &id, attempt.timestamp, &attempt.payload)
-            .filter(|signed| !signed.is_empty())
-            .ok_or("the webhook has no valid secret; rotate its secret")?;
+        let (headers, body) = match message {
+            Message::Event(secrets) => (signed(&secrets, &id, attempt)?, attempt.payload.clone()),
+            Message::Task { headers, body } => (headers?, body),
+        };
         let request = |client: reqwest::Client| {
             client
                 .post(url.clone())
-                .header(CONTENT_TYPE, "application/json")
+                .headers(headers)
                 .header(USER_AGENT, AGENT)
                 .header("webhook-id", id)
-                .header("webhook-timestamp", attempt.timestamp.to_string())
-                .header("webhook-signature", signed)
-                .body(attempt.payload.clone())
+                .body(body)
         };
         Ok(self.0.fetcher.deliver(&url, request, RESPONSE_MAX_BYTES).await)
     }
@@ -168,9 +178,33 @@ impl SendDeliveries {
     }
 }
 
-/// Why there are no secrets.
-enum SecretProblem {
+/// Returns the headers of a webhook's event: its media type, the time of the attempt, and the signatures.
+fn signed(secrets: &[Plaintext], id: &str, attempt: &Attempt) -> Result<HeaderMap, String> {
+    let signatures = signature::signatures(secrets, id, attempt.timestamp, &attempt.payload)
+        .filter(|signatures| !signatures.is_empty())
+        .and_then(|signatures| HeaderValue::try_from(signatures).ok())
+        .ok_or("the webhook has no valid secret; rotate its secret")?;
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert("webhook-timestamp", HeaderValue::from(attempt.timestamp));
+    headers.insert("webhook-signature", signatures);
+    Ok(headers)
+}
+
+/// What is sent.
+enum Message {
+    /// A webhook's event, which these secrets sign.
+    Event(Vec<Plaintext>),
+    /// A task, to its client. No headers: why it can't be sent.
+    Task {
+        headers: Result<HeaderMap, String>,
+        body: String,
+    },
+}
+
+/// Why there is nothing to send yet.
+enum NotReady {
     Database(sqlx::Error),
-    /// In words for an admin.
+    /// The secrets can't be read: in words for an admin.
     Unreadable(String),
 }
