@@ -78,7 +78,7 @@ pub(crate) fn headers(scheme: Option<&str>, secrets: &[Plaintext]) -> Result<Hea
         None => Sealed::default(),
     };
     let value = |text: &str| {
-        let mut value = HeaderValue::from_str(text).map_err(|_| "the config's secrets can't be sent as headers")?;
+        let mut value = HeaderValue::from_str(text).map_err(|_| "the config's secrets are not valid in headers")?;
         value.set_sensitive(true);
         Ok::<_, String>(value)
     };

@@ -85,6 +85,7 @@ async function read(stream) {
 }
 
 const task = (value) => sdk.Task.toJSON(value);
+const pushConfig = (value) => sdk.TaskPushNotificationConfig.toJSON(value);
 const methods = {
   async stream(params) {
     rests = false;
@@ -115,6 +116,17 @@ const methods = {
   get: async (params) => task(await client.getTask({ tenant: "", ...params })),
   cancel: async (params) => task(await client.cancelTask({ tenant: "", metadata: undefined, ...params })),
   list: async (params) => sdk.ListTasksResponse.toJSON(await client.listTasks(sdk.ListTasksRequest.fromJSON(params))),
+  pushCreate: async (params) => pushConfig(await client.createTaskPushNotificationConfig(sdk.TaskPushNotificationConfig.fromJSON(params))),
+  pushGet: async (params) => pushConfig(await client.getTaskPushNotificationConfig({ tenant: "", ...params })),
+  async pushList(params) {
+    const page = await client.listTaskPushNotificationConfig(sdk.ListTaskPushNotificationConfigsRequest.fromJSON(params));
+    return { configs: page.configs.map(pushConfig) };
+  },
+  async pushDelete(params) {
+    await client.deleteTaskPushNotificationConfig({ tenant: "", ...params });
+    return {};
+  },
+  card: async () => sdk.AgentCard.toJSON(await client.getAgentCard()),
 };
 
 for (const { call, params } of calls) {

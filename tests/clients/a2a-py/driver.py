@@ -63,8 +63,29 @@ async def main():
         async def list_tasks(params):
             return MessageToDict(await waiting.list_tasks(ParseDict(params, types.ListTasksRequest())))
 
+        async def push_create(params):
+            config = ParseDict(params, types.TaskPushNotificationConfig())
+            return MessageToDict(await waiting.create_task_push_notification_config(config))
+
+        async def push_get(params):
+            asked_for = ParseDict(params, types.GetTaskPushNotificationConfigRequest())
+            return MessageToDict(await waiting.get_task_push_notification_config(asked_for))
+
+        async def push_list(params):
+            asked_for = ParseDict(params, types.ListTaskPushNotificationConfigsRequest())
+            return MessageToDict(await waiting.list_task_push_notification_configs(asked_for))
+
+        async def push_delete(params):
+            asked_for = ParseDict(params, types.DeleteTaskPushNotificationConfigRequest())
+            await waiting.delete_task_push_notification_config(asked_for)
+            return {}
+
+        async def card(_):
+            return MessageToDict(await waiting.get_extended_agent_card(types.GetExtendedAgentCardRequest()))
+
         methods = {
             "stream": stream, "subscribe": subscribe, "send": send, "get": get, "cancel": cancel, "list": list_tasks,
+            "pushCreate": push_create, "pushGet": push_get, "pushList": push_list, "pushDelete": push_delete, "card": card,
         }
         for call in asked["calls"]:
             filled = json.dumps(call.get("params") or {})

@@ -83,14 +83,14 @@ pub(crate) async fn requests(site: &Site, count: usize) -> Vec<Asked> {
     .await
 }
 
-fn header<'a>((_, headers, _): &'a Asked, name: &str) -> &'a str {
+pub(crate) fn header<'a>((_, headers, _): &'a Asked, name: &str) -> &'a str {
     headers
         .get(name)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default()
 }
 
-fn payload((_, _, body): &Asked) -> Value {
+pub(crate) fn payload((_, _, body): &Asked) -> Value {
     serde_json::from_slice(body).expect("JSON")
 }
 

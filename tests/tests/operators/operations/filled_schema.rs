@@ -154,6 +154,9 @@ async fn fill_waits(app: &TestApp) {
              select gen_random_uuid(), id, project_id, 'a', repeat('x', 60)::bytea, repeat('x', 40)::bytea from kb.webhook_endpoints;
          insert into kb.webhook_deliveries (project_id, endpoint_id, event, subject_id, payload, state)
              select project_id, id, 'run.ended', id, '{}', 'delivered' from kb.webhook_endpoints;
+         insert into kb.webhook_endpoints (id, project_id, url, events, run_id, config_id, auth_scheme)
+             select gen_random_uuid(), project_id, 'https://client.example/', '{run.ended}', id, 'c', 'Bearer' from kb.agent_runs
+             where parent_run_id is null limit 1;
          insert into kb.model_prices (project_id, model, input_usd, output_usd)
              select id, 'openai:gpt-4o', 2.5, 10 from kb.projects limit 1;",
     )

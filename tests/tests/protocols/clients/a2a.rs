@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 mod protocol;
+mod push;
 
 /// Number of tasks whose streams are cut at random places.
 const CUT_TASKS: u32 = 20;

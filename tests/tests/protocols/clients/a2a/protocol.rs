@@ -12,7 +12,7 @@ fn rpc(method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": "r1", "method": method, "params": params})
 }
 
-async fn call(client: &Client, method: &str, params: &Value) -> Value {
+pub(super) async fn call(client: &Client, method: &str, params: &Value) -> Value {
     let (status, answer) = client.post("/api/a2a", rpc(method, params)).await;
     assert_eq!(status, StatusCode::OK, "{answer:#}");
     assert_eq!(answer["id"], "r1");
@@ -28,8 +28,7 @@ async fn errors_have_the_shape_of_their_binding() {
     let empty = json!({"message": {"messageId": "m", "parts": []}});
     for (method, params, code) in [
         ("GetTask", &unknown, -32001),
-        ("CreateTaskPushNotificationConfig", &unknown, -32003),
-        ("GetExtendedAgentCard", &json!(null), -32004),
+        ("CreateTaskPushNotificationConfig", &unknown, -32001),
         ("message/send", &empty, -32009),
         ("Nothing", &empty, -32601),
         ("SendMessage", &bad_role, -32602),
@@ -50,16 +49,7 @@ async fn errors_have_the_shape_of_their_binding() {
     let config = format!("/api/a2a/tasks/{}/pushNotificationConfigs", uuid::Uuid::now_v7());
     for (path, status, reason) in [
         ("/api/a2a/tasks/none", StatusCode::NOT_FOUND, "TASK_NOT_FOUND"),
-        (
-            config.as_str(),
-            StatusCode::BAD_REQUEST,
-            "PUSH_NOTIFICATION_NOT_SUPPORTED",
-        ),
-        (
-            "/api/a2a/extendedAgentCard",
-            StatusCode::BAD_REQUEST,
-            "UNSUPPORTED_OPERATION",
-        ),
+        (config.as_str(), StatusCode::NOT_FOUND, "TASK_NOT_FOUND"),
         (
             "/api/a2a/tasks?A2A-Version=0.3",
             StatusCode::BAD_REQUEST,
