@@ -22,6 +22,7 @@ $$;
 
 delete from kb.webhook_endpoints where run_id is not null;
 drop index kb.webhook_deliveries_of_config;
+alter policy app on kb.webhook_deliveries using (project_id = kb.current_project());
 alter table kb.webhook_deliveries drop column log_seq;
 revoke delete on kb.webhook_endpoints from rejoin_worker;
 alter policy app on kb.webhook_endpoints using (project_id = kb.current_project());

@@ -26,6 +26,10 @@ grant delete on kb.webhook_endpoints to rejoin_worker;
 alter table kb.webhook_deliveries
     -- Of a config's delivery: the number in the log of the run's end or wait. The task is sent as it was then. Null: a webhook's.
     add column log_seq bigint;
+-- A config's delivery is visible with its run.
+alter policy app on kb.webhook_deliveries
+    using (project_id = kb.current_project()
+           and (log_seq is null or exists (select from kb.agent_runs r where r.id = webhook_deliveries.subject_id)));
 -- A config gets each end and each wait once.
 create unique index webhook_deliveries_of_config on kb.webhook_deliveries (endpoint_id, log_seq) where log_seq is not null;
 
