@@ -1,12 +1,12 @@
 //! A worker's command whose answer is lost is repeated: it has no further effect, in whatever order the executions arrive.
 
 use rejoin_commands::{
-    AskedCall, Begun, Command, FencedError, FinishRun, Finished, PostMessage, RecordStep, StartRun, Started, ToolEnded,
-    ToolStarted,
+    AskedCall, Begun, CancelRun, Command, FencedError, FinishRun, Finished, PostMessage, RecordStep, StartRun, Started,
+    ToolEnded, ToolStarted,
 };
 use rejoin_event_log::log;
 use rejoin_event_log::stream::Seen;
-use rejoin_runs::runs;
+use rejoin_runs::runs::{self, Run};
 use rejoin_runs::tool_calls::CallStatus;
 use rejoin_types::events::{DoneStatus, Kind};
 use rejoin_types::ids;
@@ -39,6 +39,61 @@ async fn records(db: &TestDatabase, log_id: Uuid, run_id: Uuid) -> (Vec<String>,
     (events.iter().map(|event| event.kind.to_string()).collect(), rows)
 }
 
+/// The beginning of a run.
+fn start(queued: &Run, attempt: i32) -> StartRun<'_> {
+    StartRun {
+        run: queued,
+        attempt,
+        model: "openai:scripted",
+        agent_name: None,
+        meta: Kind::Meta {
+            conversation_id: queued.conversation_id,
+            agent_definition_id: None,
+            agent_name: None,
+            model: "openai:scripted".to_owned(),
+            model_requested: None,
+            model_retired_on: None,
+            citations: Vec::new(),
+            attempt,
+        },
+        initial_messages: vec![("system", json!({"text": "s"})), ("user", json!({"text": "hello"}))],
+        context: None,
+        part: None,
+        notices: Vec::new(),
+        tells_routing: false,
+        reason: "",
+    }
+}
+
+/// A model's answer with these calls. `usage`: an empty object.
+fn step<'a>(
+    run: &'a Run,
+    attempt: i32,
+    seen: &'a Seen,
+    calls: &'a [AskedCall<'a>],
+    usage: &'a Value,
+) -> RecordStep<'a> {
+    RecordStep {
+        run,
+        attempt,
+        seen,
+        message_id: ids::new(),
+        step_number: 1,
+        injected: &[],
+        assistant: usage,
+        calls,
+        usage: Kind::Limit {
+            limit: "test".to_owned(),
+            message: String::new(),
+        },
+        usage_json: usage,
+        tokens: 10,
+        cost_usd: 0.5,
+        steering_messages: &[],
+        publish: true,
+    }
+}
+
 #[tokio::test]
 async fn a_repeated_command_has_no_further_effect() {
     let db = support::database().await;
@@ -52,28 +107,7 @@ async fn a_repeated_command_has_no_further_effect() {
         .expect("a run");
     let kept = async || records(&db, posted.conversation_id, posted.run_id).await;
 
-    let start = StartRun {
-        run: &queued,
-        attempt: job.attempt,
-        model: "openai:scripted",
-        agent_name: None,
-        meta: Kind::Meta {
-            conversation_id: queued.conversation_id,
-            agent_definition_id: None,
-            agent_name: None,
-            model: "openai:scripted".to_owned(),
-            model_requested: None,
-            model_retired_on: None,
-            citations: Vec::new(),
-            attempt: job.attempt,
-        },
-        initial_messages: vec![("system", json!({"text": "s"})), ("user", json!({"text": "hello"}))],
-        context: None,
-        part: None,
-        notices: Vec::new(),
-        tells_routing: false,
-        reason: "",
-    };
+    let start = start(&queued, job.attempt);
     let Begun { started, run, .. } = execute(&db, &start).await;
     assert_eq!((started, run.safe_seq), (Started::Fresh, Some(2)));
     let before = kept().await;
@@ -83,30 +117,14 @@ async fn a_repeated_command_has_no_further_effect() {
     let seen = Seen::through(2);
     let call = ids::new();
     let input = json!({});
-    let step = RecordStep {
-        run: &run,
-        attempt: job.attempt,
-        seen: &seen,
-        message_id: ids::new(),
-        step_number: 1,
-        injected: &[],
-        assistant: &json!({"text": ""}),
-        calls: &[AskedCall {
-            id: call,
-            call_id: "c1",
-            tool_name: "tool",
-            input: &input,
-        }],
-        usage: Kind::Limit {
-            limit: "test".to_owned(),
-            message: String::new(),
-        },
-        usage_json: &json!({}),
-        tokens: 10,
-        cost_usd: 0.5,
-        steering_messages: &[],
-        publish: true,
-    };
+    let asked = [AskedCall {
+        id: call,
+        call_id: "c1",
+        tool_name: "tool",
+        input: &input,
+    }];
+    let usage = json!({});
+    let step = step(&run, job.attempt, &seen, &asked, &usage);
     assert_eq!(execute(&db, &step).await.tree.tokens, 10);
     let before = kept().await;
     assert_eq!(execute(&db, &step).await.tree.tokens, 10);
@@ -208,5 +226,55 @@ async fn a_command_writes_nothing_to_a_log_that_lost_its_end() {
     };
     let lost = rejoin_commands::execute_patiently(&db.pool, &finish).await;
     assert!(matches!(lost, Err(FencedError::LeaseLost)));
+    assert_eq!(records(&db, posted.conversation_id, posted.run_id).await, before);
+}
+
+#[tokio::test]
+async fn a_call_begun_before_its_run_was_cancelled_has_begun() {
+    let db = support::database().await;
+    let posted = rejoin_commands::execute(&db.pool, &PostMessage::new(db.owner(), "hello"))
+        .await
+        .expect("it is posted");
+    let job = claim(&db, 1).await.remove(0);
+    let queued = runs::get(&db.pool, posted.run_id)
+        .await
+        .expect("a read")
+        .expect("a run");
+    let Begun { run, .. } = execute(&db, &start(&queued, job.attempt)).await;
+    let (seen, input, usage) = (Seen::through(2), json!({}), json!({}));
+    let asked = ["c1", "c2", "c3"].map(|call_id| AskedCall {
+        id: ids::new(),
+        call_id,
+        tool_name: "tool",
+        input: &input,
+    });
+    execute(&db, &step(&run, job.attempt, &seen, &asked, &usage)).await;
+    let begins = |call: &AskedCall<'_>, publish: bool| {
+        let (id, call_id) = (call.id, call.call_id.to_owned());
+        let (db, run, seen, input) = (&db, &run, &seen, &input);
+        async move {
+            let begins = ToolStarted {
+                run,
+                attempt: job.attempt,
+                seen,
+                id,
+                call_id: &call_id,
+                tool: "tool",
+                input,
+                operation: None,
+                publish,
+            };
+            execute(db, &begins).await.0
+        }
+    };
+    assert!(begins(&asked[0], true).await);
+    assert!(begins(&asked[1], false).await);
+    rejoin_commands::execute(&db.pool, &CancelRun { run_id: run.id })
+        .await
+        .expect("it is cancelled");
+    let before = records(&db, posted.conversation_id, posted.run_id).await;
+    assert!(begins(&asked[0], true).await, "readers have its start, so it must end");
+    assert!(!begins(&asked[1], false).await, "readers have nothing of it");
+    assert!(!begins(&asked[2], true).await, "it has not begun");
     assert_eq!(records(&db, posted.conversation_id, posted.run_id).await, before);
 }
