@@ -35,6 +35,7 @@ pub(super) async fn post(db: &TestDatabase) -> Posted {
         instructions: None,
         output_schema: None,
         exhausted: None,
+        traceparent: None,
     };
     rejoin_commands::execute(&db.pool, &command).await.unwrap()
 }

@@ -134,7 +134,9 @@ async fn durable_streams_client_goes_on() {
         let posted = app.client().post_message(json!({"message": "write"})).await;
         let run = posted["runId"].as_str().expect("an id");
         let path = format!("/api/durable-streams/runs/{run}");
-        let following = result(&app, &path, follow(live, &json!("-1")));
+        let mut task = follow(live, &json!("-1"));
+        task["call"] = json!("resumes");
+        let following = result(&app, &path, task);
         let (followed, _api) = tokio::join!(following, kill_again_and_again(&app, api));
         let Some(followed) = followed else { return };
         assert_eq!(text_of(&followed["items"]), words(), "{live}");
