@@ -64,6 +64,10 @@ pub struct ApiConfig {
     #[arg(long, env = "REJOIN_LISTEN", default_value = "127.0.0.1:7420")]
     pub listen: SocketAddr,
 
+    /// Address on which to serve Prometheus metrics and health checks for operators, e.g. 127.0.0.1:9465 [default: on the address of the API]
+    #[arg(long, env = "REJOIN_API_METRICS")]
+    pub metrics: Option<SocketAddr>,
+
     /// Hosts for which `/mcp` responds: comma-separated names, or name:port [default: this machine's if it listens only
     /// there; otherwise any]
     #[arg(long, env = "REJOIN_MCP_HOSTS", value_delimiter = ',')]
@@ -117,6 +121,7 @@ impl ApiConfig {
             telemetry: TelemetryArgs::default(),
             mcp_hosts: Vec::new(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
+            metrics: None,
             session_hours: SESSION_HOURS,
             max_import_bytes: MAX_IMPORT_BYTES,
             max_in_flight: 1_000,

@@ -5,7 +5,8 @@
 //! - `state`     shared state of handlers
 //! - `admission` admission control
 //! - `spa`       serves the web app
-//! - `recorder`  metrics of this process; `transfers`: connections of imports and exports
+//! - `transfers` connections of imports and exports
+//! - `metrics_text` the text of `/metrics`; `fleet_metrics`: the fleet in it; `operator_port`: its own port
 //! - `routes/`   one file per noun: DTOs and handlers
 //! - `mcp/`      Rejoin as an MCP server
 //!
@@ -13,12 +14,14 @@
 //! Messages, files and quotas are in `rejoin_chat`, other programs' clients in `rejoin_dialects`, streams of events and the connections that
 //! carry them in `rejoin_sse`.
 //!
-//! Imports go one way: routes -> mcp, spa -> admission -> state -> config.
+//! Imports go one way: operator_port -> routes -> mcp, spa, metrics_text -> admission -> state -> config, fleet_metrics.
 
 pub mod admission;
 pub mod config;
+pub mod fleet_metrics;
 pub mod mcp;
-pub mod recorder;
+pub mod metrics_text;
+mod operator_port;
 pub mod routes;
 pub mod spa;
 pub mod state;
@@ -44,6 +47,7 @@ use rejoin_sse::socket::GuardedListener;
 use rejoin_sse::{connection_limits, connections};
 use rejoin_telemetry::{Telemetry, TelemetryError};
 use rejoin_webhooks::Webhooks;
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -98,6 +102,8 @@ pub fn router(state: AppState) -> Router {
 pub struct Server {
     /// Its address, also if the configured port was 0.
     pub addr: SocketAddr,
+    /// The address of its metrics, if they have their own.
+    pub metrics_addr: Option<SocketAddr>,
     /// The shared state of its handlers.
     pub state: AppState,
     shutdown: CancellationToken,
@@ -133,12 +139,26 @@ impl Server {
         let failed = |source| ServeError::Listen { addr: asked, source };
         let listener = GuardedListener::bind(asked, &config.streams).map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
+        let for_operators = match config.metrics {
+            Some(addr) => {
+                let failed = |source| ServeError::Listen { addr, source };
+                Some(TcpListener::bind(addr).await.map_err(failed)?)
+            }
+            None => None,
+        };
+        let metrics_addr = for_operators.as_ref().and_then(|listener| listener.local_addr().ok());
         // Specific to this server: stopping it does not affect others.
         let shutdown = shutdown.child_token();
         let state = AppState::new(config, means, db, bus, CancellationToken::new());
-        let serving = tokio::spawn(run(listener, state.clone(), shutdown.clone()));
+        let for_operators = for_operators.map(|listener| operator_port::start(listener, state.clone()));
+        let running = run(listener, state.clone(), shutdown.clone());
+        let serving = tokio::spawn(async move {
+            running.await;
+            drop(for_operators);
+        });
         Ok(Self {
             addr,
+            metrics_addr,
             state,
             shutdown,
             serving,

@@ -3,7 +3,6 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use metrics_exporter_prometheus::PrometheusHandle;
 use rejoin_chat::ChatState;
 use rejoin_data_sources::Sources;
 use rejoin_db::Db;
@@ -19,11 +18,13 @@ use rejoin_remote_tools::waiting::{Renewals, Waiting};
 use rejoin_sse::fan_out::Hub;
 use rejoin_sse::start::StreamState;
 use rejoin_telemetry::Telemetry;
+use rejoin_telemetry::catalogue::Process;
+use rejoin_telemetry::recorder::{self, Recorder};
 use rejoin_webhooks::Webhooks;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ApiConfig;
-use crate::recorder;
+use crate::fleet_metrics::FleetMetrics;
 use crate::transfers::Transfers;
 
 #[derive(Clone)]
@@ -41,7 +42,9 @@ pub struct AppState {
     pub webhooks: Webhooks,
     /// Claims of remote workers that wait for a call.
     pub waiting: Waiting,
-    pub metrics: PrometheusHandle,
+    pub metrics: Recorder,
+    /// The fleet, as it was last read for the metrics.
+    pub fleet: Arc<FleetMetrics>,
     /// Slots of requests being processed.
     pub working: Arc<ConcurrencyLimits>,
     /// Slots of requests whose body arrives.
@@ -86,7 +89,7 @@ impl AppState {
     /// Also starts the hub.
     pub fn new(config: ApiConfig, means: Means, db: Db, bus: SharedBus, draining: CancellationToken) -> Self {
         // Before anything is counted.
-        let metrics = recorder::install();
+        let metrics = recorder::install(Process::Api);
         let hub = Hub::start(db.clone(), bus.clone(), &config.streams, draining.clone());
         let renewals = Renewals::of_lease(config.remote_tools.lease());
         let waiting = Waiting::start(db.clone(), &bus, renewals);
@@ -117,6 +120,7 @@ impl AppState {
             ),
             config: Arc::new(config),
             metrics,
+            fleet: Arc::default(),
         }
     }
 }

@@ -184,7 +184,7 @@ pub struct WorkerConfig {
     #[arg(long, env = "REJOIN_MODEL_FILES_BYTES", default_value_t = MODEL_FILES_BYTES)]
     pub model_files_bytes: u64,
 
-    /// Address on which to serve Prometheus metrics, e.g. 127.0.0.1:9464
+    /// Address on which to serve Prometheus metrics and health checks, e.g. 127.0.0.1:9464
     #[arg(long, env = "REJOIN_WORKER_METRICS")]
     pub metrics: Option<SocketAddr>,
 }

@@ -30,6 +30,11 @@ impl Downtime {
         state.total + state.since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
+    /// Returns whether the database did not respond last time.
+    pub fn is_down(&self) -> bool {
+        self.state().since.is_some()
+    }
+
     /// Returns an observer, for code that queries the database regularly.
     pub fn observe(&self) -> DowntimeObserver {
         DowntimeObserver {
@@ -61,7 +66,7 @@ impl DowntimeObserver {
     }
 
     pub fn is_down(&self) -> bool {
-        self.downtime.state().since.is_some()
+        self.downtime.is_down()
     }
 }
 

@@ -15,6 +15,7 @@
 //! - `coordination` tools to find and start agents, and to ask users
 //! - `pools`        the tools of a workspace, and their selection for an agent
 //! - `mcp_probe`    the job behind "test this server"
+//! - `operator_port` metrics and health checks
 //! - `maintenance`  sweeps: dead workers, expired leases, dead jobs, orphaned keys, retention
 //!
 //! The path of a token: `run/answer.rs` reads it from the model, `publish.rs` passes it to the event writer.
@@ -31,6 +32,7 @@ pub mod held_runs;
 pub mod jobs;
 pub mod maintenance;
 pub mod mcp_probe;
+mod operator_port;
 pub mod poller;
 pub mod pools;
 pub mod publish;
@@ -77,9 +79,12 @@ pub enum WorkerError {
 /// Runs a worker until `drain` is cancelled; then running work is released and the function returns.
 pub async fn work(config: WorkerConfig, drain: CancellationToken) -> Result<(), WorkerError> {
     let services = Services::start(config).await?;
-    services.serve_metrics(drain.clone()).await?;
+    let port = operator_port::start(&services, &drain).await?;
     info!(worker = %services.worker.id, slots = services.config.slots, "working");
     work_with(services, drain).await;
+    if let Some(port) = port {
+        port.abort();
+    }
     Ok(())
 }
 

@@ -21,6 +21,7 @@ use rejoin_extension::Signals;
 use rejoin_faults::Fault;
 use rejoin_queue::{ClaimCursor, ClaimedJob, Outcome, Settlement, lease};
 use rejoin_runs::runs;
+use rejoin_telemetry::labels;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -282,6 +283,8 @@ impl JobPoller {
             round.more = full;
             metrics::counter!("rejoin_jobs_claimed_total", "queue" => queue.to_owned()).increment(claimed.len() as u64);
             for job in claimed {
+                metrics::histogram!("rejoin_job_wait_seconds", "queue" => queue.to_owned())
+                    .record(job.waited.as_secs_f64());
                 self.start(job);
             }
             // If few slots are left, more are filled together later.
@@ -306,7 +309,9 @@ impl JobPoller {
         metrics::gauge!("rejoin_jobs_running").increment(1.0);
         let (services, handlers, jobs) = (self.services.clone(), self.handlers.clone(), self.jobs.clone());
         let (freed, settlements) = (self.freed.clone(), self.settlements.clone());
+        let kind = labels::bounded("kind", &job.kind);
         self.tasks.spawn(async move {
+            let began = Instant::now();
             let (id, attempt, max_attempts, is_run) = (job.id, job.attempt, job.max_attempts, job.run_id.is_some());
             // A panic ends only this job's attempt.
             let executing = AssertUnwindSafe(executor::execute_job(services, handlers, job, signals)).catch_unwind();
@@ -330,6 +335,7 @@ impl JobPoller {
             }
             jobs.with(|jobs| jobs.remove(&id));
             metrics::gauge!("rejoin_jobs_running").decrement(1.0);
+            metrics::histogram!("rejoin_job_seconds", "kind" => kind).record(began.elapsed().as_secs_f64());
             freed.notify_one();
         });
     }

@@ -15,6 +15,7 @@
 //! - `planning` calls that make plans
 //! - `limits`   steps, time, repeated calls
 //! - `record`   stores a step; development telemetry
+//! - `spans`    model calls and tool calls in traces; `model_calls`: the former in metrics
 //! - `ranking`  similarity of tools to a message
 //! - `selection` which tools are shown to the agent
 //! - `context_prompt` the conversation's context prompt
@@ -35,6 +36,7 @@ pub(crate) mod errors;
 mod files;
 pub mod history;
 pub mod limits;
+mod model_calls;
 mod output;
 mod planning;
 pub mod ranking;

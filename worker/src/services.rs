@@ -3,9 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::routing::get;
-use metrics_exporter_prometheus::PrometheusBuilder;
 use rejoin_calendar::google::Google;
 use rejoin_data_sources::Sources;
 use rejoin_db::{Db, Role};
@@ -27,7 +24,6 @@ use rejoin_telemetry::Telemetry;
 use rejoin_types::ids;
 use rejoin_web_search::web::Web;
 use rejoin_webhooks::Webhooks;
-use tokio_util::sync::CancellationToken;
 
 use crate::WorkerError;
 use crate::config::WorkerConfig;
@@ -190,27 +186,6 @@ impl Services {
     pub fn observed_by(mut self, observer: Observer) -> Self {
         self.observer = Some(observer);
         self
-    }
-
-    /// Serves `/metrics` if configured, until the worker drains.
-    pub async fn serve_metrics(&self, drain: CancellationToken) -> Result<(), WorkerError> {
-        let Some(address) = self.config.metrics else {
-            return Ok(());
-        };
-        let Ok(handle) = PrometheusBuilder::new().install_recorder() else {
-            return Ok(());
-        };
-        let failed = |source| WorkerError::Metrics { address, source };
-        let listener = tokio::net::TcpListener::bind(address).await.map_err(failed)?;
-        let router = Router::new()
-            .route("/metrics", get(move || std::future::ready(handle.render())))
-            .route("/livez", get(|| std::future::ready("ok\n")));
-        tokio::spawn(async move {
-            let serving = axum::serve(listener, router).with_graceful_shutdown(drain.cancelled_owned());
-            // Metrics are optional: the worker continues without them.
-            let _ = serving.await;
-        });
-        Ok(())
     }
 
     /// Executes a command, and sends its wake-ups. Waits for an unreachable database: the run's lease does not expire

@@ -58,6 +58,11 @@ impl Health {
 #[utoipa::path(get, path = "/livez", tag = "operation",
     responses((status = 200, description = "The process responds", body = Health)))]
 async fn live(_: Public) -> (StatusCode, Json<Health>) {
+    liveness()
+}
+
+/// Returns the response to a check of liveness: there is one, so the process lives.
+pub fn liveness() -> (StatusCode, Json<Health>) {
     Health::of(vec![])
 }
 
@@ -66,6 +71,11 @@ async fn live(_: Public) -> (StatusCode, Json<Health>) {
     responses((status = 200, description = "Yes", body = Health), (status = 503, description = "Not ready, with the \
         reasons", body = Health)))]
 async fn ready(State(state): State<AppState>, _: Public) -> (StatusCode, Json<Health>) {
+    readiness(&state).await
+}
+
+/// Returns whether the process is ready for requests, or why not.
+pub async fn readiness(state: &AppState) -> (StatusCode, Json<Health>) {
     let mut reasons = Vec::new();
     if state.draining.is_cancelled() {
         reasons.push("draining: the server is shutting down".to_owned());

@@ -262,9 +262,14 @@ impl<S: Store> Flusher<S> {
         }
         let mut flush = Flush::of(batch);
         let mut logged = false;
+        let began = Instant::now();
         loop {
             let error = match timeout(FLUSH_LIMIT, self.store.write(&flush)).await {
-                Ok(Ok(written)) => return self.committed(batch, &written.lost, written.rows),
+                Ok(Ok(written)) => {
+                    metrics::histogram!("rejoin_event_flush_seconds").record(began.elapsed().as_secs_f64());
+                    metrics::counter!("rejoin_events_written_total").increment(batch.len() as u64);
+                    return self.committed(batch, &written.lost, written.rows);
+                }
                 Ok(Err(error)) => ErrorChain(&*error.into()).to_string(),
                 Err(_) => format!("no answer within {} s", FLUSH_LIMIT.as_secs()),
             };
@@ -276,6 +281,7 @@ impl<S: Store> Flusher<S> {
                 );
                 logged = true;
             }
+            metrics::counter!("rejoin_event_flush_retries_total").increment(1);
             if rejoin_faults::enabled(Fault::CommitRepeated) {
                 flush = Flush::of(batch);
             }

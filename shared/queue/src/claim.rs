@@ -22,6 +22,8 @@ pub struct ClaimedJob {
     pub attempt: i32,
     pub max_attempts: i32,
     pub last_error: Option<String>,
+    /// How long it had been due when it was claimed, by the database's clock.
+    pub waited: Duration,
 }
 
 /// A claimed job and its position in its lane.
@@ -80,8 +82,9 @@ pub async fn claim(
     };
     let mut claimed: Vec<Claimed> = rows
         .into_iter()
-        .map(|row| Claimed {
-            job: ClaimedJob {
+        .map(|row| {
+            let (run_at, claimed_at): (DateTime<Utc>, DateTime<Utc>) = (row.get(10), row.get(11));
+            let job = ClaimedJob {
                 id: row.get(0),
                 queue: row.get(1),
                 kind: row.get(2),
@@ -91,10 +94,15 @@ pub async fn claim(
                 attempt: row.get(6),
                 max_attempts: row.get(7),
                 last_error: row.get(8),
-            },
-            priority: row.get(9),
-            run_at: row.get(10),
-            claimed_at: row.get(11),
+                // Negative if it was made due in this very moment.
+                waited: (claimed_at - run_at).to_std().unwrap_or_default(),
+            };
+            Claimed {
+                job,
+                priority: row.get(9),
+                run_at,
+                claimed_at,
+            }
         })
         .collect();
     // The server returns them in table order.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use metrics::{Counter, counter};
+use metrics::{Counter, Histogram, counter, histogram};
 use rejoin_db::config::poll_interval;
 use rejoin_db::failure_log::ErrorChain;
 use rejoin_event_log::log;
@@ -69,6 +69,7 @@ pub struct Counters {
     pub bytes: Counter,
     pub pages: Counter,
     queries: Counter,
+    query_seconds: Histogram,
     by_hint: Counter,
 }
 
@@ -79,6 +80,7 @@ impl Counters {
             bytes: counter!("rejoin_stream_bytes_total"),
             pages: counter!("rejoin_log_reads_total"),
             queries: counter!("rejoin_tail_queries_total"),
+            query_seconds: histogram!("rejoin_tail_query_seconds"),
             by_hint: counter!("rejoin_events_by_hint_total"),
         }
     }
@@ -347,7 +349,12 @@ impl Hub {
         let (mut logged, mut checked) = (false, false);
         while !cursors.is_empty() {
             self.counters.queries.increment(1);
-            let failed = match timeout(QUERY_LIMIT, self.source.news(&cursors)).await {
+            let began = Instant::now();
+            let answer = timeout(QUERY_LIMIT, self.source.news(&cursors)).await;
+            if let Ok(Ok(_)) = &answer {
+                self.counters.query_seconds.record(began.elapsed().as_secs_f64());
+            }
+            let failed = match answer {
                 // It may be a different database now.
                 Ok(Ok(_)) if logged && !checked => {
                     checked = self.check_logs(&cursors).await;

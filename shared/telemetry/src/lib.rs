@@ -1,5 +1,7 @@
-//! Traces: spans with the names and attributes of OpenTelemetry's conventions, sent over OTLP (docs/operations/traces.md). Called by the API,
-//! which opens the span of a request that starts a run, and by the worker, whose spans are those of attempts, model calls and tool calls.
+//! Traces and metrics of a process. Traces: spans with the names and attributes of OpenTelemetry's conventions, sent over OTLP
+//! (docs/operations/traces.md). Called by the API, which opens the span of a request that starts a run, and by the worker, whose spans are those of
+//! attempts, model calls and tool calls. Metrics: the list of all, and the text that Prometheus reads (docs/operations/metrics.md); they are recorded
+//! with the macros of `metrics`, where they happen.
 //!
 //! The only crate that names OpenTelemetry's. Its SDK encodes and sends spans; which spans there are, and when they are sent, is decided here:
 //! the SDK's batch processor runs in a thread, in which the HTTP client has no runtime, and its experimental one for runtimes blocks a
@@ -16,12 +18,21 @@
 //! - `span`        an open span
 //! - `tracer`      opens spans
 //! - `conventions` the spans of requests, attempts, model calls and tool calls
+//! - `catalogue`   every metric
+//! - `recorder`    the metrics recorder of a process
+//! - `exposition`  values that are read when the metrics are asked for; `process`: those of the process
+//! - `labels`      bounds the values of labels
 //!
-//! Imports go one way: conventions -> tracer -> settings, span -> export, sampler, context.
+//! Imports go one way: conventions -> tracer -> settings, span -> export, sampler, context; recorder -> process -> exposition -> catalogue.
 
+pub mod catalogue;
 mod context;
 mod conventions;
 mod export;
+pub mod exposition;
+pub mod labels;
+mod process;
+pub mod recorder;
 mod sampler;
 mod settings;
 mod span;

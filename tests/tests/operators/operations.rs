@@ -1,4 +1,4 @@
-//! Operating the product: the command line, migrations, the container image, what admins see of queues and runs, benchmarks and fuzz targets.
+//! Operating the product: the command line, migrations, the container image, metrics, what admins see of queues and runs, benchmarks and fuzz targets.
 
 mod bench;
 mod command_line;
@@ -6,6 +6,7 @@ mod container;
 mod extensions;
 mod filled_schema;
 mod fuzz;
+mod metrics;
 mod migration_rules;
 mod migrations;
 mod older_schema;

@@ -8,6 +8,7 @@ use rejoin_extension::Signals;
 use rejoin_models::catalogue;
 use rejoin_runs::runs::Run;
 use rejoin_runs::tool_calls::CallStatus;
+use rejoin_telemetry::labels;
 use rejoin_tools::{SharedTool, ToolContext, ToolError};
 use rejoin_types::events::Operation;
 use rejoin_types::text::{storable, storable_json};
@@ -215,7 +216,7 @@ impl Doing {
             result = tokio::time::timeout(self.limit, acting) => result,
         };
         let duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
-        metrics::histogram!("rejoin_tool_call_seconds", "tool" => spec.name.clone())
+        metrics::histogram!("rejoin_tool_call_seconds", "tool" => labels::bounded("tool", &spec.name))
             .record(began.elapsed().as_secs_f64());
         let error = match outcome {
             Ok(Ok(Ok(output))) => {

@@ -161,7 +161,7 @@ impl Execution {
         let mut has_begun = false;
         while let Some(chunk) = stream.next().await {
             if !has_begun {
-                self.spans.chat().first_chunk();
+                self.spans.first_chunk();
                 has_begun = true;
             }
             let chunk = storable_chunk(chunk.map_err(AnswerError::Model)?);

@@ -1,5 +1,5 @@
-//! The spans of an attempt's model calls and tool calls (docs/operations/traces.md). Called by the step loop. Without a collector of traces they are
-//! empty. All of them end with the attempt: a call that is still awaited gets another span in the attempt that finds its result.
+//! The spans of an attempt's model calls and tool calls (docs/operations/traces.md), and the metrics of the former. Called by the step loop. Without a
+//! collector of traces the spans are empty. All of them end with the attempt: a call that is still awaited gets another span in the attempt that finds its result.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use rejoin_telemetry::{Span, Telemetry, TokensUsed, TraceContext};
 use uuid::Uuid;
 
 use super::act::Ended;
+use super::model_calls::ModelCall;
 
 /// Prefix of the models that are flows over agents: asking one is no model call.
 const FLOW: &str = "flow:";
@@ -21,6 +22,8 @@ pub(super) struct Spans {
     attempt: Option<TraceContext>,
     /// The current model call.
     chat: Span,
+    /// The same, for metrics.
+    call: Option<ModelCall>,
     /// By the id of the call's record.
     calls: HashMap<Uuid, Span>,
 }
@@ -31,17 +34,26 @@ impl Spans {
             telemetry,
             attempt,
             chat: Span::none(),
+            call: None,
             calls: HashMap::new(),
         }
     }
 
     /// Begins a model call.
     pub(super) fn begin_chat(&mut self, model: &str) {
-        self.chat = if model.starts_with(FLOW) {
-            Span::none()
+        (self.chat, self.call) = if model.starts_with(FLOW) {
+            (Span::none(), None)
         } else {
-            self.telemetry.chat(self.attempt, model)
+            (self.telemetry.chat(self.attempt, model), Some(ModelCall::begin(model)))
         };
+    }
+
+    /// The model's answer begins.
+    pub(super) fn first_chunk(&mut self) {
+        self.chat.first_chunk();
+        if let Some(call) = &self.call {
+            call.first_chunk();
+        }
     }
 
     /// Returns the span of the current model call.
@@ -61,6 +73,9 @@ impl Spans {
 
     /// Ends a model call that was answered.
     pub(super) fn answered(&mut self, used: &Usage, cost_usd: Option<f64>) {
+        if let Some(call) = self.call.take() {
+            call.answered(used, cost_usd);
+        }
         let mut chat = std::mem::take(&mut self.chat);
         let tokens = TokensUsed {
             input: used.input_tokens,
@@ -75,6 +90,9 @@ impl Spans {
 
     /// Ends a model call that failed, with the kind of the error.
     pub(super) fn chat_failed(&mut self, kind: &str) {
+        if let Some(call) = self.call.take() {
+            call.failed(kind);
+        }
         let mut chat = std::mem::take(&mut self.chat);
         chat.error(kind);
         chat.end();
