@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Also what a few tests need beside `make setup`: a browser, the local embedding model, MariaDB, PgBouncer, stand-ins for MongoDB and BigQuery,
-# DuckDB's program, an object store, a collector of traces, a PostgreSQL with pgvector, MCP programs of other people, and the clients of model providers. A test
+# DuckDB's program, an object store, a collector of traces, Prometheus' promtool, a PostgreSQL with pgvector, MCP programs of other people, and the clients of model providers. A test
 # whose tool is missing is skipped and says so; with CI=true it fails.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -46,4 +46,5 @@ source scripts/setup-pgvector.sh
 source scripts/setup-sources.sh
 source scripts/setup-object-store.sh
 source scripts/setup-collector.sh
+source scripts/setup-promtool.sh
 source scripts/setup-clients.sh

@@ -2,12 +2,16 @@
 //! dashboards. `scripts/test-deploy.sh` checks the latter with Prometheus' own tool.
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use rejoin_telemetry::catalogue::{self, METRICS, Type};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::jobs::{add, job};
+use rejoin_tests::model_server::Reply;
+use rejoin_tests::needs;
 use reqwest::StatusCode;
 
 /// Folders of the code that records metrics.
@@ -170,6 +174,47 @@ async fn the_page_of_the_api_describes_each_metric_and_counts_the_fleet() {
     ] {
         assert!(text.lines().any(|found| found.starts_with(line)), "{line}:\n{text}");
     }
+}
+
+/// Returns Prometheus' promtool, if it is here.
+fn promtool() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([root().join(".cache/promtool")]);
+    folders
+        .map(|folder| folder.join("promtool"))
+        .find(|program| program.is_file())
+}
+
+#[tokio::test]
+async fn promtool_finds_no_fault_in_the_metrics() {
+    let Some(promtool) = promtool() else {
+        return needs::skip("there is no promtool: scripts/setup-promtool.sh fetches it");
+    };
+    let app = TestApp::start().await;
+    let agent = app.agent("asker", &[]).await;
+    app.model.script([Reply::text("Yes.")]);
+    app.client().ask(Some(agent), "Is it so?").await;
+    let text = app.client().metrics().await;
+    for metric in [
+        "rejoin_job_wait_seconds_bucket",
+        "rejoin_model_calls_total",
+        "rejoin_event_flush_seconds_bucket",
+    ] {
+        assert!(text.contains(metric), "{metric}:\n{text}");
+    }
+    let mut check = Command::new(promtool)
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool starts");
+    let mut input = check.stdin.take().expect("its input");
+    input.write_all(text.as_bytes()).expect("it reads");
+    drop(input);
+    let output = check.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
 }
 
 #[tokio::test]
