@@ -31,4 +31,5 @@ if have shellcheck; then
     say "shell"
     shellcheck -x scripts/*.sh tests/object-store/*.sh .ci/run
 fi
+scripts/test-deploy.sh
 source scripts/supply-chain.sh
