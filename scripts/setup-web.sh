@@ -59,6 +59,8 @@ npm_modules() {
     fi
 }
 setup_web_modules() { npm_modules web; }
+# The example pages, which tests in a browser build. Their .npmrc has ignore-scripts.
+setup_example_modules() { npm_modules examples/assistant-ui && npm_modules examples/copilotkit; }
 
 setup_web() {
     if web_is_built; then

@@ -24,6 +24,7 @@ if ! { find_node && setup_web_modules; }; then
     [ -z "${CI:-}" ] || die "the web app's tests need Node.js and its packages, and they can't be had here"
     say "SKIPPED: the web app's tests (no Node.js, or its packages can't be installed)"
 else
+    setup_example_modules || say "the packages of the example pages can't be installed here: their tests are skipped (in CI they fail)"
     say "web: the client of streams, and the app in a browser"
     export REJOIN_TEST_BIN
     REJOIN_TEST_BIN=$(realpath "${CARGO_TARGET_DIR:-target}/debug/rejoin")
