@@ -5,7 +5,7 @@
 //! not missed, because both lock the run.
 
 use async_trait::async_trait;
-use rejoin_dialects::a2a::push::{Authentication, PushConfig, PushConfigs, PushError};
+use rejoin_a2a::push::{Authentication, PushConfig, PushConfigs, PushError};
 use rejoin_integrations::webhook_secrets;
 use rejoin_secrets::{Plaintext, SecretError};
 use rejoin_types::ids;

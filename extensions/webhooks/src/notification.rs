@@ -1,9 +1,9 @@
 //! The request of a config's delivery: the task as it was at the delivery's number of the log, and the headers that the config asks for. Called
 //! by `send` before each attempt. The fold of the task is the dialect's.
 
-use rejoin_dialects::a2a::Context;
-use rejoin_dialects::a2a::notification::{MEDIA_TYPE, Notification, TOKEN_HEADER, state_alone};
-use rejoin_dialects::a2a::state::TaskState;
+use rejoin_a2a::Context;
+use rejoin_a2a::notification::{MEDIA_TYPE, Notification, TOKEN_HEADER, state_alone};
+use rejoin_a2a::state::TaskState;
 use rejoin_event_log::log;
 use rejoin_secrets::Plaintext;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};

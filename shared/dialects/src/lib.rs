@@ -2,7 +2,6 @@
 //! per dialect: its requests, its renderer (a fold of a run's events, without database or HTTP), and its endpoints, over `chat`.
 //!
 //! # Layout
-//! - `a2a`        A2A
 //! - `ag_ui`      AG-UI
 //! - `ai_sdk`     the AI SDK's UI message stream
 //! - `durable_streams` Durable Streams, to read
@@ -10,17 +9,16 @@
 //! - `pieces`     a text that is written in pieces
 //! - `shown_text` the text of a step that a client without retraction has been shown
 
-pub mod a2a;
 pub mod ag_ui;
 pub mod ai_sdk;
 pub mod durable_streams;
 pub mod openai;
-mod pieces;
+pub mod pieces;
 pub mod shown_text;
 
 use rejoin_chat::Routes;
 
-/// The endpoints of all dialects except A2A, whose handlers need a larger state (`a2a::routes::A2aState`).
+/// The endpoints of all dialects.
 pub fn routes() -> Routes {
     Routes::new()
         .merge(ag_ui::routes::routes())

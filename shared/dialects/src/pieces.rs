@@ -2,19 +2,19 @@
 
 /// A text, and where each event's piece of it ends.
 #[derive(Debug, Default)]
-pub(crate) struct Text {
+pub struct Text {
     text: String,
     ends: Vec<(i64, usize)>,
 }
 
 impl Text {
-    pub(crate) fn push(&mut self, seq: i64, piece: &str) {
+    pub fn push(&mut self, seq: i64, piece: &str) {
         self.text.push_str(piece);
         self.ends.push((seq, self.text.len()));
     }
 
     /// Discards what came after `seq`. True: there was something.
-    pub(crate) fn truncate(&mut self, seq: i64) -> bool {
+    pub fn truncate(&mut self, seq: i64) -> bool {
         let kept = self.ends.partition_point(|(at, _)| *at <= seq);
         let discards = kept < self.ends.len();
         self.ends.truncate(kept);
@@ -22,11 +22,11 @@ impl Text {
         discards
     }
 
-    pub(crate) fn as_str(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 }

@@ -75,7 +75,7 @@ async fn by_events(
     match SseTransport::open(deps.http.clone(), url, headers, deps.max_result_bytes).await {
         Ok(transport) => lifecycle::handshake(notifications, transport).await.ok(),
         Err(error) => {
-            debug!(%error, "it is no MCP server of the oldest revision either");
+            debug!(%error, "it does not speak the oldest revision of MCP either");
             None
         }
     }

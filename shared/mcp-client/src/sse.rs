@@ -133,7 +133,7 @@ impl Transport<RoleClient> for SseTransport {
             match data.map(|data| serde_json::from_str(&data)) {
                 None => {}
                 Some(Ok(message)) => return Some(message),
-                Some(Err(error)) => debug!(%error, "an event of an MCP server is no message"),
+                Some(Err(error)) => debug!(%error, "an event of an MCP server is not a message"),
             }
         }
     }

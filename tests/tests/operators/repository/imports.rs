@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::layout::{MEMBERS, read, sources};
 
 /// The members, from the ground up: each may depend on those of the floors below its own, and on none of its own floor.
-const FLOORS: [&[&str]; 19] = [
+const FLOORS: [&[&str]; 20] = [
     &[
         "interleave",
         "shared/types",
@@ -30,6 +30,7 @@ const FLOORS: [&[&str]; 19] = [
     &["shared/sse"],
     &["shared/chat"],
     &["shared/dialects"],
+    &["shared/a2a"],
     &[
         "extensions/work-graph",
         "extensions/products",

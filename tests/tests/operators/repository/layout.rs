@@ -11,7 +11,7 @@ const MAX_LINES: usize = 500;
 /// Maximum number of lines of a crate: more take long to compile, and longer to know.
 const MAX_LINES_OF_CRATE: usize = 13_000;
 /// The crates of the engine, of its features, of the product, and of the tests.
-pub(super) const MEMBERS: [&str; 45] = [
+pub(super) const MEMBERS: [&str; 46] = [
     "shared/types",
     "shared/faults",
     "shared/db",
@@ -38,6 +38,7 @@ pub(super) const MEMBERS: [&str; 45] = [
     "shared/sse",
     "shared/chat",
     "shared/dialects",
+    "shared/a2a",
     "extensions/work-graph",
     "extensions/products",
     "extensions/embeddings",
@@ -63,7 +64,7 @@ const SKIPPED: [&str; 4] = ["target", "node_modules", "dist", "corpus"];
 /// HTTP crates, by the prefix of their names in manifests and paths.
 const HTTP: [&str; 5] = ["axum", "reqwest", "hyper", "tower_http", "utoipa"];
 /// The crates of the engine that speak HTTP, each with its reason.
-const SPEAK_HTTP: [(&str, &str); 9] = [
+const SPEAK_HTTP: [(&str, &str); 10] = [
     ("shared/types", "describes events in the OpenAPI document"),
     ("shared/event-log", "describes snapshots in the OpenAPI document"),
     ("shared/egress", "the guard of what a project or a model names"),
@@ -73,6 +74,7 @@ const SPEAK_HTTP: [(&str, &str); 9] = [
     ("shared/sse", "serves streams"),
     ("shared/chat", "receives messages and files, and answers with streams"),
     ("shared/dialects", "serves other programs' clients"),
+    ("shared/a2a", "serves other agents"),
 ];
 
 pub(super) fn root() -> PathBuf {

@@ -41,12 +41,12 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use self::card::AgentCard;
-use crate::a2a::VERSION;
-use crate::a2a::envelope::Envelope;
-use crate::a2a::errors::{Failure, codes};
-use crate::a2a::notification::MEDIA_TYPE;
-use crate::a2a::push::PushConfig;
-use crate::a2a::request::{Refusal, SendMessageRequest};
+use crate::VERSION;
+use crate::envelope::Envelope;
+use crate::errors::{Failure, codes};
+use crate::notification::MEDIA_TYPE;
+use crate::push::PushConfig;
+use crate::request::{Refusal, SendMessageRequest};
 
 /// The address of JSON-RPC, and what the paths of HTTP+JSON begin with.
 pub const PATH: &str = "/api/a2a";

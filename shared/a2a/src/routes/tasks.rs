@@ -20,11 +20,11 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::refused;
-use crate::a2a::envelope::Envelope;
-use crate::a2a::errors::codes;
-use crate::a2a::request::history_length;
-use crate::a2a::state::TaskState;
-use crate::a2a::{Begin, Context, Form, TaskRenderer};
+use crate::envelope::Envelope;
+use crate::errors::codes;
+use crate::request::history_length;
+use crate::state::TaskState;
+use crate::{Begin, Context, Form, TaskRenderer};
 
 /// How long a cancellation is waited for.
 const CANCEL_LIMIT: Duration = Duration::from_secs(10);

@@ -18,9 +18,9 @@ use super::push::{self, ConfigsOfTask, OneConfig};
 use super::state::A2aState;
 use super::tasks::{self, GetTask, ListTasks, OneTask};
 use super::{Call, Reply, card, failure, in_time, send};
-use crate::a2a::VERSION;
-use crate::a2a::envelope::Envelope;
-use crate::a2a::errors::codes;
+use crate::VERSION;
+use crate::envelope::Envelope;
+use crate::errors::codes;
 
 /// Versions of the protocol before this one have methods such as `message/send`.
 const OLD_NAMES: char = '/';

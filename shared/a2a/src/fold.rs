@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::FIELD;
 use super::parts::{data_part, file_part, text_part, usage};
 use super::state::TaskState;
-use crate::pieces::Text;
+use rejoin_dialects::pieces::Text;
 
 /// The artifact that is the answer, and the one that is the answer as data.
 const ANSWER: &str = "answer";

@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::state::A2aState;
 use super::tasks;
-use crate::a2a::errors::codes;
-use crate::a2a::push::PushConfig;
+use crate::errors::codes;
+use crate::push::PushConfig;
 
 /// Default and maximum number of configs in a page.
 const PAGE: i64 = 20;

@@ -16,7 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::state::{A2aState, Routes};
 use super::{Call, PATH, path_of_agent};
-use crate::a2a::VERSION;
+use crate::VERSION;
 
 /// Maximum number of agents on one card.
 const MAX_SKILLS: i64 = 200;

@@ -16,8 +16,8 @@ use super::{
     Call, act_on_task, create_push_config, delete_push_config, extended_card, get_push_config, get_task,
     list_push_configs, list_tasks, send_message, send_streaming_message,
 };
-use crate::a2a::push::PushConfig;
-use crate::a2a::request::SendMessageRequest;
+use crate::push::PushConfig;
+use crate::request::SendMessageRequest;
 
 pub(super) fn routes() -> Routes {
     Routes::new()

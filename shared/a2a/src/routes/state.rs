@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rejoin_chat::ChatState;
 use rejoin_http::{HttpState, authorization, rejoin_db::Db};
 
-use crate::a2a::push::PushConfigs;
+use crate::push::PushConfigs;
 
 /// What the handlers share.
 #[derive(Clone)]

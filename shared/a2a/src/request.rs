@@ -172,7 +172,7 @@ impl Part {
                 if let Some(id) = rejoin_types::file_ref::id_of_address(url) {
                     return Ok(Some(SentFile::Uploaded(id)));
                 }
-                let (declared, base64) = crate::ai_sdk::request::data_url(url).ok_or_else(|| {
+                let (declared, base64) = rejoin_dialects::ai_sdk::request::data_url(url).ok_or_else(|| {
                     refusal(
                         codes::CONTENT_TYPE_NOT_SUPPORTED,
                         "the url of a part must be a data URL in base64, or the contentUrl of a file uploaded with POST /api/files; files of \

@@ -16,10 +16,10 @@ use uuid::Uuid;
 
 use super::state::A2aState;
 use super::{Call, Reply, in_time, push, refused, tasks};
-use crate::a2a::envelope::Envelope;
-use crate::a2a::errors::codes;
-use crate::a2a::request::{Answer, Asked, SendMessageRequest, SentFile};
-use crate::a2a::{Begin, Context, FIELD, Form, TaskRenderer};
+use crate::envelope::Envelope;
+use crate::errors::codes;
+use crate::request::{Answer, Asked, SendMessageRequest, SentFile};
+use crate::{Begin, Context, FIELD, Form, TaskRenderer};
 
 /// Maximum number of answers in one message.
 const ANSWERS_MAX: usize = 100;
