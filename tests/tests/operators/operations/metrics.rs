@@ -100,7 +100,7 @@ fn the_catalogue_has_exactly_the_metrics_of_the_code() {
 }
 
 #[test]
-fn the_page_has_a_row_for_each_metric_with_its_type_and_its_labels() {
+fn the_page_has_each_metric_with_its_type_and_labels() {
     let page = read(PAGE);
     for metric in METRICS {
         let row = page
