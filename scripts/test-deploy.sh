@@ -39,6 +39,9 @@ else
 fi
 
 say "deploy: systemd"
+if ! have systemd-analyze && can_apt; then
+    apt_install systemd || true
+fi
 if have systemd-analyze; then
     units=$(mktemp -d)
     trap 'rm -rf "$units"' EXIT
