@@ -113,6 +113,10 @@ class ProtocolServer(AgentRules):
         """How often something was requested."""
         return sum(one == kind for one, _ in self.requests)
 
+    def named_as_ended(self) -> int:
+        """How many calls a heartbeat has named as lost after their attempt had ended them."""
+        return sum(call.recorded is not None and call.recorded[0] in call.lost for call in self.calls.values())
+
     async def until(self, condition: Callable[[], Any]) -> None:
         """Waits for a condition."""
         deadline = time.monotonic() + WAIT_LIMIT_S
