@@ -142,7 +142,7 @@ fn alerts_dashboards_and_scalers_name_series_that_exist() {
 }
 
 #[tokio::test]
-async fn the_page_of_the_api_describes_each_metric_and_counts_the_fleet() {
+async fn the_api_describes_each_metric_and_counts_the_fleet() {
     let app = TestApp::with(AppOptions {
         workers: 0,
         ..AppOptions::default()
