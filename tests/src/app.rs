@@ -154,7 +154,7 @@ impl TestApp {
         self.server = Some(start_api(&self.db, &self.options, self.address.port()).await);
     }
 
-    /// Serves this app's address by a process of its own from now on.
+    /// Replaces the API server in the test's process by a process at the same address.
     pub async fn api_in_a_process(&mut self) -> Process {
         if let Some(server) = self.server.take() {
             server.stop().await.expect("the API stops");
