@@ -16,6 +16,7 @@ use rmcp::transport::IntoTransport;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tracing::debug;
 
 use crate::transport::NotificationHandler;
 
@@ -63,7 +64,8 @@ where
         Ok(Ok(running)) => return Ok(running),
         // It would refuse the handshake, too.
         Ok(Err(error)) if error.auth_challenge().is_some() => return Err(error),
-        Ok(Err(_)) | Err(_) => {}
+        Ok(Err(error)) => debug!(%error, "the newest revision was refused; trying the handshake"),
+        Err(_) => debug!("the newest revision was not answered; trying the handshake"),
     }
     handshake(handler, transport()).await
 }
