@@ -14,7 +14,7 @@
 //! - `request_span` the span of a request that starts a run
 //! - `request_body` receives a complete body; `upload` streams a large one
 //! - `idempotency`  idempotency keys
-//! - `versions`  `ETag` and `If-Match`
+//! - `versions`  `ETag`, `If-Match` and `If-None-Match`
 //! - `visible`   conversations and runs that a caller may see
 //! - `audit`     records callers' changes in the audit log
 //! - `probe`     tests that only a worker can run

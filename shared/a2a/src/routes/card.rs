@@ -1,14 +1,20 @@
 //! The agent card, by which the A2A protocol (version 1.0) discovers agents: at `/api/a2a` by both of its bindings over HTTP, and at the MCP
 //! server as tools. `/.well-known/agent-card.json` has the workspace's public agents; the extended card has all that the caller may choose.
+//!
+//! A client may keep the former for a while, and asks whether it has changed by its `ETag` (section 8.6 of the specification). There is no
+//! `Last-Modified`: an agent that is no longer listed changes the card, but no time that is stored.
 
-use axum::Json;
 use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, VARY};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
 use rejoin_chat::trigger;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read};
 use rejoin_http::extract::Params;
 use rejoin_http::origin::Origin;
 use rejoin_http::problem::{Problem, Refused};
+use rejoin_http::versions;
 use rejoin_runs::agents::{self, AgentDefinition};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -20,6 +26,10 @@ use crate::VERSION;
 
 /// Maximum number of agents on one card.
 const MAX_SKILLS: i64 = 200;
+/// How long a client may use a card without asking for it again, in seconds. Its own caches only: the card is of the caller's project.
+const CARD_MAX_AGE_S: u32 = 300;
+/// The headers of a request that select the project.
+const SELECTS_PROJECT: &str = "authorization, cookie, x-project-id";
 /// The card's name for MCP, which is no binding of the protocol's own.
 const BINDING: &str = "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http";
 const BINDING_VERSION: &str = "2025-11-25";
@@ -97,15 +107,18 @@ pub(super) struct Which {
 
 /// List the project's public agents
 ///
-/// Returns the agents with visibility `external` as an agent card of the A2A protocol.
-#[utoipa::path(get, path = "/.well-known/agent-card.json", tag = "agents", params(Which),
-    responses((status = 200, description = "The card", body = AgentCard), Refused))]
+/// Returns the agents with visibility `external` as an agent card of the A2A protocol. A client may keep it for the time in `Cache-Control`.
+#[utoipa::path(get, path = "/.well-known/agent-card.json", tag = "agents",
+    params(Which, ("If-None-Match" = Option<String>, Header, description = "The `ETag` of the card that the client has")),
+    responses((status = 200, description = "The card", body = AgentCard),
+        (status = 304, description = "The client has the card"), Refused))]
 async fn card(
     State(state): State<A2aState>,
     caller: Caller<Read>,
     Origin(origin): Origin,
     Params(which): Params<Which>,
-) -> Result<Json<AgentCard>, Problem> {
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let mut db = caller.begin(&state).await?;
     let listed = match &which.agent {
         None => {
@@ -120,7 +133,24 @@ async fn card(
             Listed::One(Box::new(external.ok_or_else(not_found)?))
         }
     };
-    Ok(Json(composed(state.mcp_path, &origin, listed)))
+    cacheable(&headers, &composed(state.mcp_path, &origin, listed))
+}
+
+/// The response with a card, or 304 if the client has it.
+fn cacheable(headers: &HeaderMap, card: &AgentCard) -> Result<Response, Problem> {
+    let content = serde_json::to_vec(card).map_err(|_| Problem::internal())?;
+    let etag = versions::content_etag(&content);
+    let is_known = versions::has_content(headers, &etag);
+    let caching = [
+        (ETAG, etag),
+        (CACHE_CONTROL, format!("private, max-age={CARD_MAX_AGE_S}")),
+        (VARY, SELECTS_PROJECT.to_owned()),
+    ];
+    Ok(if is_known {
+        (StatusCode::NOT_MODIFIED, caching).into_response()
+    } else {
+        (caching, [(CONTENT_TYPE, "application/json")], content).into_response()
+    })
 }
 
 /// Returns the extended card; at an agent's address, the card of this agent.
