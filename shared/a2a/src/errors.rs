@@ -6,6 +6,13 @@ use serde_json::{Map, Value, json};
 const PROTOCOL_DOMAIN: &str = "a2a-protocol.org";
 /// The domain of ours.
 const OWN_DOMAIN: &str = "rejoin";
+/// Codes of ours that are the protocol's error of content that is not supported: of the request, of a file, and of a file for this model.
+const CONTENT_TYPES: [&str; 4] = [
+    codes::CONTENT_TYPE_NOT_SUPPORTED,
+    "unsupported_media_type",
+    "file_type_not_taken",
+    "model_cannot_read_file",
+];
 
 /// Codes of our problems that are errors of the protocol.
 pub mod codes {
@@ -40,7 +47,7 @@ impl Failure<'_> {
             (codes::TASK_NOT_FOUND, _) => -32001,
             (codes::TASK_NOT_CANCELABLE, _) => -32002,
             (codes::UNSUPPORTED_OPERATION, _) => -32004,
-            (codes::CONTENT_TYPE_NOT_SUPPORTED, _) => -32005,
+            (code, _) if CONTENT_TYPES.contains(&code) => -32005,
             (codes::VERSION_NOT_SUPPORTED, _) => -32009,
             (codes::METHOD_NOT_FOUND, _) => -32601,
             (codes::MALFORMED_JSON, _) => -32700,
@@ -59,8 +66,13 @@ impl Failure<'_> {
     }
 
     fn details(&self) -> Value {
+        let own_reason = self.code.to_ascii_uppercase();
+        let reason = match self.rpc_code() {
+            -32005 => codes::CONTENT_TYPE_NOT_SUPPORTED.to_ascii_uppercase(),
+            _ => own_reason.clone(),
+        };
         // The values of `ErrorInfo.metadata` are strings.
-        let metadata: Map<String, Value> = self
+        let mut metadata: Map<String, Value> = self
             .metadata
             .iter()
             .map(|(name, value)| match value {
@@ -68,9 +80,12 @@ impl Failure<'_> {
                 other => (name.clone(), other.to_string().into()),
             })
             .collect();
+        if reason != own_reason {
+            metadata.insert("cause".to_owned(), own_reason.into());
+        }
         json!([{
             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-            "reason": self.code.to_ascii_uppercase(),
+            "reason": reason,
             "domain": self.domain(),
             "metadata": metadata,
         }])
@@ -126,6 +141,8 @@ mod tests {
             (400, codes::TASK_NOT_CANCELABLE, -32002, "FAILED_PRECONDITION"),
             (400, codes::UNSUPPORTED_OPERATION, -32004, "FAILED_PRECONDITION"),
             (400, codes::CONTENT_TYPE_NOT_SUPPORTED, -32005, "INVALID_ARGUMENT"),
+            (415, "unsupported_media_type", -32005, "INVALID_ARGUMENT"),
+            (400, "model_cannot_read_file", -32005, "INVALID_ARGUMENT"),
             (400, codes::VERSION_NOT_SUPPORTED, -32009, "FAILED_PRECONDITION"),
             (400, "message_empty", -32602, "INVALID_ARGUMENT"),
             (401, "unauthorized", -32600, "UNAUTHENTICATED"),
@@ -147,5 +164,14 @@ mod tests {
         );
         let own = &failure(400, "message_empty").as_rpc(&Value::Null)["error"]["data"][0];
         assert_eq!(own["domain"], "rejoin");
+        let content = &failure(400, "model_cannot_read_file").as_status()["error"]["details"][0];
+        assert_eq!(
+            (&content["reason"], &content["domain"], &content["metadata"]["cause"]),
+            (
+                &json!("CONTENT_TYPE_NOT_SUPPORTED"),
+                &json!("a2a-protocol.org"),
+                &json!("MODEL_CANNOT_READ_FILE")
+            )
+        );
     }
 }

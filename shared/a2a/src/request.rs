@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use rejoin_files::types;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -13,7 +14,7 @@ use super::errors::codes;
 use super::push::PushConfig;
 
 /// Maximum length of a message's id, in characters: it is a part of an idempotency key.
-const MESSAGE_ID_MAX_CHARS: usize = 200;
+pub(crate) const MESSAGE_ID_MAX_CHARS: usize = 200;
 /// Maximum number of tasks that a message refers to.
 const REFERENCES_MAX: usize = 100;
 /// Between the parts of a message.
@@ -24,6 +25,8 @@ const OUTPUT_SCHEMA: &str = "outputSchema";
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 /// The name of a file that names none.
 const UNNAMED: &str = "file";
+/// Length of a media type that is quoted, in characters.
+const SHOWN_CHARS: usize = 100;
 
 /// A message to an agent
 #[derive(Debug, Clone, Default, Deserialize, Serialize, ToSchema)]
@@ -163,7 +166,30 @@ fn decoded(base64: &str) -> Option<Vec<u8>> {
     decode(&alphabet::STANDARD).or_else(|| decode(&alphabet::URL_SAFE))
 }
 
+/// Refuses media types that no agent reads.
+fn check_media_type(media_type: &str, filename: Option<&str>) -> Result<(), Refusal> {
+    if types::is_taken(media_type, filename.unwrap_or_default()) {
+        return Ok(());
+    }
+    let shown: String = media_type.chars().take(SHOWN_CHARS).collect();
+    let detail = format!(
+        "parts of the type {shown} are not accepted; accepted are {}",
+        types::TAKEN
+    );
+    Err(refusal(codes::CONTENT_TYPE_NOT_SUPPORTED, detail))
+}
+
 impl Part {
+    /// Refuses a part of an unknown kind, or with a media type that is not accepted.
+    fn check(&self) -> Result<(), Refusal> {
+        if self.text.is_none() && self.raw.is_none() && self.url.is_none() && self.data.is_null() {
+            let detail = "a part must have text, raw, url or data";
+            return Err(refusal(codes::CONTENT_TYPE_NOT_SUPPORTED, detail));
+        }
+        let media_type = self.media_type.as_deref().unwrap_or_default();
+        check_media_type(media_type, self.filename.as_deref())
+    }
+
     fn file(&self) -> Result<Option<SentFile>, Refusal> {
         let (base64, declared) = match (&self.raw, &self.url) {
             (Some(raw), _) => (raw.as_str(), None),
@@ -179,6 +205,7 @@ impl Part {
                          other addresses are not fetched",
                     )
                 })?;
+                check_media_type(declared, self.filename.as_deref())?;
                 (base64, Some(declared))
             }
         };
@@ -216,6 +243,7 @@ impl SendMessageRequest {
         }
         let (mut texts, mut files, mut answers) = (Vec::new(), Vec::new(), Vec::new());
         for part in message.parts {
+            part.check()?;
             if let Some(file) = part.file()? {
                 files.push(file);
             } else if let Some(answer) = answer(&part.data) {
@@ -312,6 +340,18 @@ mod tests {
             (json!({"messageId": "m", "parts": [{"raw": "*"}]}), "invalid_file"),
             (
                 json!({"messageId": "m", "parts": [{"url": "https://example.com/a.png"}]}),
+                "content_type_not_supported",
+            ),
+            (
+                json!({"messageId": "m", "parts": [{"kind": "file", "file": {"uri": "https://example.com/a.png"}}]}),
+                "content_type_not_supported",
+            ),
+            (
+                json!({"messageId": "m", "parts": [{"raw": "SGk/", "mediaType": "application/x-unknown"}]}),
+                "content_type_not_supported",
+            ),
+            (
+                json!({"messageId": "m", "parts": [{"url": "data:video/mp4;base64,SGk/"}]}),
                 "content_type_not_supported",
             ),
         ] {

@@ -2,48 +2,51 @@
 //!
 //! - `rpc`    JSON-RPC
 //! - `send`   messages: to a new task, or to one that works, waits or is paused
+//! - `repeats` which messages are one that was sent again
 //! - `tasks`  reads, lists, cancels and follows tasks
 //! - `push`   where the states of a task are sent
 //! - `card`   the agent card, and the extended one
 //! - `agents` the same operations at the address of one agent
 //! - `state`  what the handlers share
+//! - `translation` media types and errors of both bindings
 //!
-//! The requests' types and the renderer are in the crate `dialects`. Errors over HTTP+JSON are problems like all others, with the protocol's
-//! `error` as a further member.
+//! Errors have the members of problems, as everywhere, and those that the protocol has for them.
 
 mod agents;
 mod card;
 mod push;
+mod repeats;
 mod rpc;
 mod send;
 mod state;
 mod tasks;
+mod translation;
 
 pub use state::{A2aState, Routes};
+pub use translation::translated;
 
 use std::future::Future;
 
-use axum::body::{self, Body as ResponseBody};
-use axum::extract::{FromRequestParts, RawPathParams, Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::extract::{FromRequestParts, RawPathParams, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
-use axum::middleware::Next;
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_http::REQUEST_LIMIT;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
 use rejoin_http::extract::{Body, Params};
 use rejoin_http::origin::Origin;
-use rejoin_http::problem::{Problem, Refused};
+use rejoin_http::problem::Problem;
 use rejoin_types::access::Scope;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::time::timeout;
 
 use self::card::AgentCard;
+use self::translation::Refused;
 use crate::VERSION;
 use crate::envelope::Envelope;
-use crate::errors::{Failure, codes};
+use crate::errors::codes;
 use crate::notification::MEDIA_TYPE;
 use crate::push::PushConfig;
 use crate::request::{Refusal, SendMessageRequest};
@@ -54,12 +57,11 @@ pub const PATH: &str = "/api/a2a";
 const AGENTS: &str = "/api/a2a/agents/";
 /// The route of the latter.
 const AGENT_ROUTE: &str = "/api/a2a/agents/{agent}";
+/// JSON-RPC at these addresses with a slash at the end: clients that join an address and an empty path send it.
+const SLASH_PATH: &str = "/api/a2a/";
+const SLASH_AGENT_ROUTE: &str = "/api/a2a/agents/{agent}/";
 /// The version that a client speaks: a header, or a parameter of the query.
 const VERSION_HEADER: &str = "a2a-version";
-/// The members that every problem has.
-const PROBLEM_MEMBERS: [&str; 5] = ["type", "title", "status", "detail", "code"];
-/// Maximum size of an error that is translated, in bytes.
-const PROBLEM_MAX_BYTES: usize = 64 * 1024;
 /// What follows a task's id in the path of an operation on it.
 const CANCEL: &str = ":cancel";
 const SUBSCRIBE: &str = ":subscribe";
@@ -67,6 +69,7 @@ const SUBSCRIBE: &str = ":subscribe";
 pub fn routes() -> Routes {
     Routes::new()
         .routes(routes!(rpc::call))
+        .undocumented(Method::POST, SLASH_PATH, rpc::call)
         .routes(routes!(send_message))
         .routes(routes!(send_streaming_message))
         .routes(routes!(list_tasks))
@@ -88,7 +91,7 @@ pub fn path_of_agent(name: &str) -> String {
 /// Whether a request for this route may wait for a whole answer before its response begins.
 pub fn waits(route: &str) -> bool {
     let rest = route.strip_prefix(AGENT_ROUTE).or_else(|| route.strip_prefix(PATH));
-    matches!(rest, Some("" | "/message:send" | "/tasks/{task}"))
+    matches!(rest, Some("" | "/" | "/message:send" | "/tasks/{task}"))
 }
 
 /// A call of an operation.
@@ -175,7 +178,7 @@ async fn in_time<T>(work: impl Future<Output = Result<T, Problem>>) -> Result<T,
 
 /// Send a message by A2A, and get the task when it has ended or waits for its client
 #[utoipa::path(post, path = "/api/a2a/message:send", tag = "a2a", request_body = SendMessageRequest,
-    responses((status = 200, description = "`{task}`", body = Object, content_type = "application/a2a+json"), Refused))]
+    responses((status = 200, description = "`{task}`", content((Object = "application/a2a+json"), (Object = "application/json"))), Refused))]
 async fn send_message(
     State(state): State<A2aState>,
     caller: Caller<Write>,
@@ -201,7 +204,7 @@ async fn send_streaming_message(
 
 /// List the caller's tasks of A2A, the last changed first
 #[utoipa::path(get, path = "/api/a2a/tasks", tag = "a2a", params(tasks::ListTasks),
-    responses((status = 200, description = "`{tasks, nextPageToken, pageSize, totalSize}`", body = Object, content_type = "application/a2a+json"), Refused))]
+    responses((status = 200, description = "`{tasks, nextPageToken, pageSize, totalSize}`", content((Object = "application/a2a+json"), (Object = "application/json"))), Refused))]
 async fn list_tasks(
     State(state): State<A2aState>,
     caller: Caller<Read>,
@@ -215,7 +218,7 @@ async fn list_tasks(
 /// Get a task of A2A
 #[utoipa::path(get, path = "/api/a2a/tasks/{task}", tag = "a2a",
     params(tasks::TaskParams, ("task" = String, Path, description = "The task's id; with `:subscribe` after it, its updates are streamed")),
-    responses((status = 200, description = "The task", body = Object, content_type = "application/a2a+json"), Refused))]
+    responses((status = 200, description = "The task", content((Object = "application/a2a+json"), (Object = "application/json"))), Refused))]
 async fn get_task(
     State(state): State<A2aState>,
     caller: Caller<Read>,
@@ -233,7 +236,7 @@ async fn get_task(
 #[utoipa::path(post, path = "/api/a2a/tasks/{task}", tag = "a2a",
     params(("task" = String, Path, description = "The task's id, then `:cancel` (needs `write`) or `:subscribe`"),
         ("Last-Event-ID" = Option<String>, Header, description = "The id of the last frame that the client received: only what follows it is streamed")),
-    responses((status = 200, description = "The task; or the task and then its updates (text/event-stream)", body = Object, content_type = "application/a2a+json"), Refused))]
+    responses((status = 200, description = "The task; or the task and then its updates (text/event-stream)", content((Object = "application/a2a+json"), (Object = "application/json"))), Refused))]
 async fn act_on_task(State(state): State<A2aState>, caller: Caller<Read>, call: Call) -> Result<Response, Problem> {
     if let Some(task) = call.task.strip_suffix(SUBSCRIBE) {
         return in_time(tasks::subscribe(&state, &caller, &call.headers, task, Envelope::Http)).await;
@@ -253,8 +256,8 @@ async fn act_on_task(State(state): State<A2aState>, caller: Caller<Read>, call: 
 /// another one of the task replaces it.
 #[utoipa::path(post, path = "/api/a2a/tasks/{task}/pushNotificationConfigs", tag = "a2a", request_body = PushConfig,
     params(("task" = String, Path, description = "The task's id")),
-    responses((status = 200, description = "The config, with its id", body = PushConfig, content_type = "application/a2a+json"),
-        (status = 409, description = "The task has too many", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+    responses((status = 200, description = "The config, with its id", content((PushConfig = "application/a2a+json"), (PushConfig = "application/json"))),
+        (status = 409, description = "The task has too many", content((rejoin_http::problem::ProblemBody = "application/a2a+json"), (rejoin_http::problem::ProblemBody = "application/json"))),
         Refused))]
 async fn create_push_config(
     State(state): State<A2aState>,
@@ -271,7 +274,7 @@ async fn create_push_config(
 /// Without tokens and credentials.
 #[utoipa::path(get, path = "/api/a2a/tasks/{task}/pushNotificationConfigs", tag = "a2a",
     params(push::PageOfConfigs, ("task" = String, Path, description = "The task's id")),
-    responses((status = 200, description = "`{configs, nextPageToken}`", body = Object, content_type = "application/a2a+json"), Refused))]
+    responses((status = 200, description = "`{configs, nextPageToken}`", content((Object = "application/a2a+json"), (Object = "application/json"))), Refused))]
 async fn list_push_configs(
     State(state): State<A2aState>,
     caller: Caller<Read>,
@@ -287,7 +290,7 @@ async fn list_push_configs(
 /// Without its token and credentials.
 #[utoipa::path(get, path = "/api/a2a/tasks/{task}/pushNotificationConfigs/{config}", tag = "a2a",
     params(("task" = String, Path, description = "The task's id"), ("config" = String, Path, description = "The config's id")),
-    responses((status = 200, description = "The config", body = PushConfig, content_type = "application/a2a+json"), Refused))]
+    responses((status = 200, description = "The config", content((PushConfig = "application/a2a+json"), (PushConfig = "application/json"))), Refused))]
 async fn get_push_config(State(state): State<A2aState>, caller: Caller<Read>, call: Call) -> Result<Response, Problem> {
     let config = push::get(&state, &caller, &call.task, &call.config).await?;
     Ok(Reply::Result(config).over_http())
@@ -298,7 +301,7 @@ async fn get_push_config(State(state): State<A2aState>, caller: Caller<Read>, ca
 /// Notifications that were not sent yet are dropped. Deleting it again changes nothing.
 #[utoipa::path(delete, path = "/api/a2a/tasks/{task}/pushNotificationConfigs/{config}", tag = "a2a",
     params(("task" = String, Path, description = "The task's id"), ("config" = String, Path, description = "The config's id")),
-    responses((status = 200, description = "`{}`", body = Object, content_type = "application/a2a+json"), Refused))]
+    responses((status = 200, description = "`{}`", content((Object = "application/a2a+json"), (Object = "application/json"))), Refused))]
 async fn delete_push_config(
     State(state): State<A2aState>,
     caller: Caller<Write>,
@@ -312,52 +315,10 @@ async fn delete_push_config(
 ///
 /// The agent card with all agents that the caller may choose, not only those with visibility `external`.
 #[utoipa::path(get, path = "/api/a2a/extendedAgentCard", tag = "a2a",
-    responses((status = 200, description = "The card", body = AgentCard, content_type = "application/a2a+json"), Refused))]
+    responses((status = 200, description = "The card", content((AgentCard = "application/a2a+json"), (AgentCard = "application/json"))), Refused))]
 async fn extended_card(State(state): State<A2aState>, caller: Caller<Read>, call: Call) -> Result<Response, Problem> {
     let card = card::extended(&state, &caller, &call).await?;
     Ok(Reply::Result(card).over_http())
-}
-
-fn failure<'a>(status: StatusCode, code: &'a str, message: &'a str, metadata: Map<String, Value>) -> Failure<'a> {
-    Failure {
-        status: status.as_u16(),
-        code,
-        message,
-        metadata,
-    }
-}
-
-/// Adds to errors of these paths what the protocol has for them.
-pub async fn translated(request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    let rest = path
-        .strip_prefix(PATH)
-        .filter(|rest| rest.is_empty() || rest.starts_with('/'));
-    let Some(rest) = rest else {
-        return next.run(request).await;
-    };
-    let is_rpc = rest.is_empty() || path.strip_prefix(AGENTS).is_some_and(|agent| !agent.contains('/'));
-    let response = next.run(request).await;
-    let kind = response.headers().get(CONTENT_TYPE);
-    if kind.is_none_or(|kind| kind != "application/problem+json") {
-        return response;
-    }
-    let (mut parts, body) = response.into_parts();
-    let bytes = body::to_bytes(body, PROBLEM_MAX_BYTES).await.unwrap_or_default();
-    let mut problem: Map<String, Value> = serde_json::from_slice(&bytes).unwrap_or_default();
-    let text = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (code, message) = (text("code"), text("detail"));
-    let mut metadata = problem.clone();
-    metadata.retain(|name, _| !PROBLEM_MEMBERS.contains(&name.as_str()));
-    let failure = failure(parts.status, &code, &message, metadata);
-    let more = if is_rpc {
-        failure.as_rpc(&Value::Null)
-    } else {
-        failure.as_status()
-    };
-    problem.extend(more.as_object().cloned().unwrap_or_default());
-    parts.headers.remove(CONTENT_LENGTH);
-    Response::from_parts(parts, ResponseBody::from(Value::Object(problem).to_string()))
 }
 
 #[cfg(test)]
@@ -387,8 +348,10 @@ mod tests {
     fn routes_that_answer_when_a_run_rests_may_wait() {
         for route in [
             "/api/a2a",
+            "/api/a2a/",
             "/api/a2a/message:send",
             "/api/a2a/agents/{agent}",
+            "/api/a2a/agents/{agent}/",
             "/api/a2a/agents/{agent}/message:send",
         ] {
             assert!(waits(route), "{route}");

@@ -74,6 +74,8 @@ const BY_EXTENSION: [(&str, &str); 10] = [
     ("yaml", "application/yaml"),
     ("yml", "application/yaml"),
 ];
+/// The ends of names of TypeScript.
+const TYPESCRIPT: [&str; 3] = ["ts", "mts", "cts"];
 const PLAIN: &str = "text/plain";
 /// Media types sent by clients that don't know the type.
 const UNKNOWN: [&str; 3] = [
@@ -227,6 +229,23 @@ fn normalized(declared: Option<&str>) -> Option<String> {
     Some(usual.map_or(essence, |(_, usual)| (*usual).to_owned()))
 }
 
+/// Returns whether a file of this declared type and name is accepted, before its content is read. A type that means that the sender does not
+/// know it is accepted, and so is a name of text: systems have other types for some of them.
+pub fn is_taken(declared: &str, name: &str) -> bool {
+    let Some(media_type) = normalized(Some(declared)) else {
+        return true;
+    };
+    let is_name_of_text = |extension: String| {
+        BY_EXTENSION.iter().any(|(known, _)| *known == extension) || TYPESCRIPT.contains(&extension.as_str())
+    };
+    class_of(&media_type).is_some() || extension_of(name).is_some_and(is_name_of_text)
+}
+
+fn extension_of(name: &str) -> Option<String> {
+    let (_, extension) = name.rsplit_once('.')?;
+    Some(extension.to_ascii_lowercase())
+}
+
 /// Returns the media type of a file with this beginning, if it matches the declared one. `Ok(None)`: it has no
 /// signature, and must be text.
 ///
@@ -258,9 +277,7 @@ pub fn of_beginning(head: &[u8], declared: Option<&str>) -> Result<Option<&'stat
 /// # Errors
 /// Its sender declares another type.
 pub fn of_text(declared: Option<&str>, name: &str) -> Result<String, TypeFault> {
-    let extension = name
-        .rsplit_once('.')
-        .map(|(_, extension)| extension.to_ascii_lowercase());
+    let extension = extension_of(name);
     let by_name = || {
         let known = extension.as_deref().and_then(|extension| {
             BY_EXTENSION
@@ -276,8 +293,10 @@ pub fn of_text(declared: Option<&str>, name: &str) -> Result<String, TypeFault> 
         return Ok(declared_type);
     }
     // Systems that know `.ts` as a video extension send TypeScript this way.
-    let is_typescript =
-        declared_type.starts_with("video/") && matches!(extension.as_deref(), Some("ts" | "mts" | "cts"));
+    let is_typescript = declared_type.starts_with("video/")
+        && extension
+            .as_deref()
+            .is_some_and(|extension| TYPESCRIPT.contains(&extension));
     let names_another = ["image/", "audio/", "video/", "font/"]
         .iter()
         .any(|kind| declared_type.starts_with(kind))

@@ -1,20 +1,22 @@
 //! The operations at the address of one agent, which new tasks get. An existing context keeps its agent.
 
 use axum::extract::State;
+use axum::http::Method;
 use axum::response::Response;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
 use rejoin_http::extract::{Body, Params};
-use rejoin_http::problem::{Problem, Refused};
+use rejoin_http::problem::Problem;
 
 use super::card::AgentCard;
 use super::push::PageOfConfigs;
 use super::rpc::{self, RpcRequest};
 use super::state::{A2aState, Routes};
 use super::tasks::{ListTasks, TaskParams};
+use super::translation::{Refused, RpcRefused};
 use super::{
-    Call, act_on_task, create_push_config, delete_push_config, extended_card, get_push_config, get_task,
-    list_push_configs, list_tasks, send_message, send_streaming_message,
+    Call, SLASH_AGENT_ROUTE, act_on_task, create_push_config, delete_push_config, extended_card, get_push_config,
+    get_task, list_push_configs, list_tasks, send_message, send_streaming_message,
 };
 use crate::push::PushConfig;
 use crate::request::SendMessageRequest;
@@ -22,6 +24,7 @@ use crate::request::SendMessageRequest;
 pub(super) fn routes() -> Routes {
     Routes::new()
         .routes(routes!(call_agent))
+        .undocumented(Method::POST, SLASH_AGENT_ROUTE, call_agent)
         .routes(routes!(send_message_to_agent))
         .routes(routes!(send_streaming_message_to_agent))
         .routes(routes!(list_tasks_at_agent))
@@ -33,14 +36,14 @@ pub(super) fn routes() -> Routes {
 
 /// Call a method of A2A by JSON-RPC, at an agent's address
 #[utoipa::path(post, path = "/api/a2a/agents/{agent}", tag = "a2a", request_body = RpcRequest, params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts")),
-    responses((status = 200, description = "As at `/api/a2a`", body = Object), Refused))]
+    responses((status = 200, description = "As at `/api/a2a`", body = Object), RpcRefused))]
 async fn call_agent(state: State<A2aState>, caller: Caller<Read>, call: Call, request: Body<RpcRequest>) -> Response {
     rpc::call(state, caller, call, request).await
 }
 
 /// Send a message to an agent by A2A, and get the task when it has ended or waits for its client
 #[utoipa::path(post, path = "/api/a2a/agents/{agent}/message:send", tag = "a2a", request_body = SendMessageRequest, params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts")),
-    responses((status = 200, description = "`{task}`", body = Object, content_type = "application/a2a+json"), Refused))]
+    responses((status = 200, description = "`{task}`", content((Object = "application/a2a+json"), (Object = "application/json"))), Refused))]
 async fn send_message_to_agent(
     state: State<A2aState>,
     caller: Caller<Write>,
@@ -64,7 +67,7 @@ async fn send_streaming_message_to_agent(
 
 /// List the caller's tasks of A2A, of all agents
 #[utoipa::path(get, path = "/api/a2a/agents/{agent}/tasks", tag = "a2a", params(ListTasks, ("agent" = String, Path, description = "The id or name of an agent definition, for new contexts")),
-    responses((status = 200, description = "As at `/api/a2a/tasks`", body = Object, content_type = "application/a2a+json"), Refused))]
+    responses((status = 200, description = "As at `/api/a2a/tasks`", content((Object = "application/a2a+json"), (Object = "application/json"))), Refused))]
 async fn list_tasks_at_agent(
     state: State<A2aState>,
     caller: Caller<Read>,
@@ -77,7 +80,7 @@ async fn list_tasks_at_agent(
 /// Get a task of A2A, at an agent's address
 #[utoipa::path(get, path = "/api/a2a/agents/{agent}/tasks/{task}", tag = "a2a",
     params(TaskParams, ("agent" = String, Path, description = "The id or name of an agent definition, for new contexts"), ("task" = String, Path, description = "The task's id; with `:subscribe` after it, its updates are streamed")),
-    responses((status = 200, description = "The task", body = Object, content_type = "application/a2a+json"), Refused))]
+    responses((status = 200, description = "The task", content((Object = "application/a2a+json"), (Object = "application/json"))), Refused))]
 async fn get_task_at_agent(
     state: State<A2aState>,
     caller: Caller<Read>,
@@ -90,7 +93,7 @@ async fn get_task_at_agent(
 /// Cancel a task of A2A, or stream its updates, at an agent's address
 #[utoipa::path(post, path = "/api/a2a/agents/{agent}/tasks/{task}", tag = "a2a",
     params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts"), ("task" = String, Path, description = "The task's id, then `:cancel` (needs `write`) or `:subscribe`")),
-    responses((status = 200, description = "As at `/api/a2a/tasks/{task}`", body = Object, content_type = "application/a2a+json"), Refused))]
+    responses((status = 200, description = "As at `/api/a2a/tasks/{task}`", content((Object = "application/a2a+json"), (Object = "application/json"))), Refused))]
 async fn act_on_task_at_agent(state: State<A2aState>, caller: Caller<Read>, call: Call) -> Result<Response, Problem> {
     act_on_task(state, caller, call).await
 }
@@ -98,8 +101,8 @@ async fn act_on_task_at_agent(state: State<A2aState>, caller: Caller<Read>, call
 /// Create a push notification config of a task of A2A, at an agent's address
 #[utoipa::path(post, path = "/api/a2a/agents/{agent}/tasks/{task}/pushNotificationConfigs", tag = "a2a", request_body = PushConfig,
     params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts"), ("task" = String, Path, description = "The task's id")),
-    responses((status = 200, description = "As at `/api/a2a/tasks/{task}/pushNotificationConfigs`", body = PushConfig, content_type = "application/a2a+json"),
-        (status = 409, description = "The task has too many", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+    responses((status = 200, description = "As at `/api/a2a/tasks/{task}/pushNotificationConfigs`", content((PushConfig = "application/a2a+json"), (PushConfig = "application/json"))),
+        (status = 409, description = "The task has too many", content((rejoin_http::problem::ProblemBody = "application/a2a+json"), (rejoin_http::problem::ProblemBody = "application/json"))),
         Refused))]
 async fn create_push_config_at_agent(
     state: State<A2aState>,
@@ -113,7 +116,7 @@ async fn create_push_config_at_agent(
 /// List the push notification configs of a task of A2A, at an agent's address
 #[utoipa::path(get, path = "/api/a2a/agents/{agent}/tasks/{task}/pushNotificationConfigs", tag = "a2a",
     params(PageOfConfigs, ("agent" = String, Path, description = "The id or name of an agent definition, for new contexts"), ("task" = String, Path, description = "The task's id")),
-    responses((status = 200, description = "As at `/api/a2a/tasks/{task}/pushNotificationConfigs`", body = Object, content_type = "application/a2a+json"), Refused))]
+    responses((status = 200, description = "As at `/api/a2a/tasks/{task}/pushNotificationConfigs`", content((Object = "application/a2a+json"), (Object = "application/json"))), Refused))]
 async fn list_push_configs_at_agent(
     state: State<A2aState>,
     caller: Caller<Read>,
@@ -126,7 +129,7 @@ async fn list_push_configs_at_agent(
 /// Get a push notification config of a task of A2A, at an agent's address
 #[utoipa::path(get, path = "/api/a2a/agents/{agent}/tasks/{task}/pushNotificationConfigs/{config}", tag = "a2a",
     params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts"), ("task" = String, Path, description = "The task's id"), ("config" = String, Path, description = "The config's id")),
-    responses((status = 200, description = "The config", body = PushConfig, content_type = "application/a2a+json"), Refused))]
+    responses((status = 200, description = "The config", content((PushConfig = "application/a2a+json"), (PushConfig = "application/json"))), Refused))]
 async fn get_push_config_at_agent(
     state: State<A2aState>,
     caller: Caller<Read>,
@@ -138,7 +141,7 @@ async fn get_push_config_at_agent(
 /// Delete a push notification config of a task of A2A, at an agent's address
 #[utoipa::path(delete, path = "/api/a2a/agents/{agent}/tasks/{task}/pushNotificationConfigs/{config}", tag = "a2a",
     params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts"), ("task" = String, Path, description = "The task's id"), ("config" = String, Path, description = "The config's id")),
-    responses((status = 200, description = "`{}`", body = Object, content_type = "application/a2a+json"), Refused))]
+    responses((status = 200, description = "`{}`", content((Object = "application/a2a+json"), (Object = "application/json"))), Refused))]
 async fn delete_push_config_at_agent(
     state: State<A2aState>,
     caller: Caller<Write>,
@@ -150,7 +153,7 @@ async fn delete_push_config_at_agent(
 /// Get the agent card of A2A of one agent that the caller may choose
 #[utoipa::path(get, path = "/api/a2a/agents/{agent}/extendedAgentCard", tag = "a2a",
     params(("agent" = String, Path, description = "The id or name of an agent definition")),
-    responses((status = 200, description = "The card", body = AgentCard, content_type = "application/a2a+json"), Refused))]
+    responses((status = 200, description = "The card", content((AgentCard = "application/a2a+json"), (AgentCard = "application/json"))), Refused))]
 async fn extended_card_of_agent(state: State<A2aState>, caller: Caller<Read>, call: Call) -> Result<Response, Problem> {
     extended_card(state, caller, call).await
 }

@@ -7,7 +7,7 @@ use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
 use rejoin_http::caller::{Caller, Read};
 use rejoin_http::extract::Body;
-use rejoin_http::problem::{Problem, Refused};
+use rejoin_http::problem::Problem;
 use rejoin_types::access::Scope;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -17,7 +17,8 @@ use utoipa::ToSchema;
 use super::push::{self, ConfigsOfTask, OneConfig};
 use super::state::A2aState;
 use super::tasks::{self, GetTask, ListTasks, OneTask};
-use super::{Call, Reply, card, failure, in_time, send};
+use super::translation::{RpcRefused, failure};
+use super::{Call, Reply, card, in_time, send};
 use crate::VERSION;
 use crate::envelope::Envelope;
 use crate::errors::codes;
@@ -49,7 +50,7 @@ pub(super) struct RpcRequest {
 /// `SendMessage`, `SendStreamingMessage`, `CancelTask`, and the methods that create and delete push notification configs, need the scope `write`.
 #[utoipa::path(post, path = "/api/a2a", tag = "a2a", request_body = RpcRequest,
     responses((status = 200, description = "`{jsonrpc, id, result}` or `{jsonrpc, id, error}`; of methods that stream, a stream of such responses (text/event-stream)", body = Object),
-        Refused))]
+        RpcRefused))]
 pub(super) async fn call(
     State(state): State<A2aState>,
     caller: Caller<Read>,

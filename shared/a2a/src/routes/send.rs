@@ -1,11 +1,11 @@
 //! Messages: to a new task, or to one that works, waits or is paused.
 
+use axum::http::StatusCode;
 use rejoin_chat::ChatState;
 use rejoin_chat::files::uploads;
 use rejoin_chat::{posting, trigger};
-use rejoin_commands::{CloseQuestion, Closing, PostError, PostMessage, ResumeRun, SteerRun};
+use rejoin_commands::{CloseQuestion, Closing, Idempotency, PostError, PostMessage, ResumeRun, SteerRun};
 use rejoin_http::caller::Caller;
-use rejoin_http::idempotency;
 use rejoin_http::problem::Problem;
 use rejoin_runs::conversations;
 use rejoin_runs::questions::{self, Question};
@@ -14,6 +14,7 @@ use rejoin_sse::start;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::repeats::{self, Place};
 use super::state::A2aState;
 use super::{Call, Reply, in_time, push, refused, tasks};
 use crate::envelope::Envelope;
@@ -106,12 +107,20 @@ async fn begin(state: &ChatState, caller: &Caller, call: &Call, asked: Asked) ->
         let mut db = caller.begin(state).await?;
         known = conversations::by_thread_or_id(&mut db, caller.owner(), context).await?;
     }
+    let mut place = asked.context_id.as_deref().map_or(Place::New, Place::Context);
+    if let Some(known) = &known
+        && let Some(first) = repeats::begun_by(state, caller, call, &asked).await?
+        && first.conversation_id == Some(known.id)
+    {
+        place = Place::New;
+    }
+    let idempotency = repeats::key(call, &asked, place)?;
     let context_id = asked.context_id.clone();
     let command = PostMessage {
         conversation_id: known.as_ref().map(|known| known.id),
         client_thread: context_id.clone().filter(|_| known.is_none()),
         agent_definition_id: agent.filter(|_| known.is_none()),
-        ..message(state, caller, call, asked).await?
+        ..message(state, caller, asked, idempotency).await?
     };
     let posted = posting::post(state, caller, command).await?;
     Ok(Stored {
@@ -124,14 +133,17 @@ async fn begin(state: &ChatState, caller: &Caller, call: &Call, asked: Asked) ->
     })
 }
 
-/// The command that stores a message. Its id is its idempotency key.
-async fn message(state: &ChatState, caller: &Caller, call: &Call, asked: Asked) -> Result<PostMessage, Problem> {
+/// The command that stores a message with this idempotency key.
+async fn message(
+    state: &ChatState,
+    caller: &Caller,
+    asked: Asked,
+    idempotency: Option<Idempotency>,
+) -> Result<PostMessage, Problem> {
     posting::check_message(&asked.text, state.settings.max_message_chars)?;
     posting::check_output_schema(asked.output_schema.as_ref())?;
-    let key = format!("a2a:{}", asked.message_id);
-    let same = json!({ "agent": call.agent, "asked": asked });
     Ok(PostMessage {
-        idempotency: idempotency::of(&call.headers, Some(&key), &same)?,
+        idempotency,
         attached_context: Some(json!({ FIELD: asked.kept })),
         files: files(state, caller, asked.files).await?,
         output_schema: asked.output_schema,
@@ -158,7 +170,8 @@ async fn files(state: &ChatState, caller: &Caller, sent: Vec<SentFile>) -> Resul
                 ..
             } => {
                 uploads::store(state, caller, &name, Some(&media_type), content.into())
-                    .await?
+                    .await
+                    .map_err(of_part)?
                     .id
             }
         };
@@ -167,6 +180,15 @@ async fn files(state: &ChatState, caller: &Caller, sent: Vec<SentFile>) -> Resul
         }
     }
     Ok(ids)
+}
+
+/// The problem of a part's file. Section 5.4 of the specification has the status 400 for a media type that is not accepted; 415 is about the
+/// whole request.
+fn of_part(mut problem: Problem) -> Problem {
+    if problem.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        problem.status = StatusCode::BAD_REQUEST;
+    }
+    problem
 }
 
 fn unsupported(detail: impl Into<String>) -> Problem {
@@ -198,7 +220,11 @@ async fn to_task(
         );
         return Err(unsupported(detail));
     }
-    let begin = if run.state == "paused" {
+    let first = repeats::begun_by(state, caller, call, &asked).await?;
+    let begin = if first.is_some_and(|first| first.id == run.id) {
+        // The task began with this message, and is read from there.
+        Begin::After(0)
+    } else if run.state == "paused" {
         Begin::After(resume(state, caller, &run, &asked).await?)
     } else if asked.answers.is_empty() {
         let mut db = caller.begin(state).await?;
@@ -287,10 +313,11 @@ async fn reply(
         check_text(state, &asked)?;
         return answer(state, caller, run, &meant).await;
     }
+    let idempotency = repeats::key(call, &asked, Place::Task(&run.id.to_string()))?;
     let command = PostMessage {
         conversation_id: run.conversation_id,
         output_schema: None,
-        ..message(state, caller, call, asked).await?
+        ..message(state, caller, asked, idempotency).await?
     };
     let posted = posting::post(state, caller, command).await?;
     if posted.run_id == run.id {

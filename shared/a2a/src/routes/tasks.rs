@@ -49,7 +49,7 @@ pub(super) struct OneTask {
 #[serde(rename_all = "camelCase")]
 pub(super) struct GetTask {
     pub id: String,
-    #[serde(default)]
+    #[serde(default, alias = "history_length")]
     pub history_length: Option<i64>,
 }
 
@@ -63,26 +63,32 @@ pub(super) struct TaskParams {
     pub history_length: Option<i64>,
 }
 
-/// Which tasks
+/// Which tasks. Over JSON-RPC, names as in the protocol's definition are read, too, as readers of protobuf's JSON do.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListTasks {
     /// Only tasks of this context
+    #[serde(alias = "context_id")]
     pub context_id: Option<String>,
     /// Only tasks in this state, such as `TASK_STATE_WORKING`
     pub status: Option<String>,
     /// Maximum number of tasks in the page: 1 to 100, by default 50
+    #[serde(alias = "page_size")]
     #[param(minimum = 1, maximum = 100)]
     pub page_size: Option<i64>,
     /// `nextPageToken` of the previous page
+    #[serde(alias = "page_token")]
     pub page_token: Option<String>,
     /// Maximum number of the newest messages of each task's history; by default none
+    #[serde(alias = "history_length")]
     #[param(minimum = 0)]
     pub history_length: Option<i64>,
     /// Only tasks whose status changed at this time or later, in RFC 3339
+    #[serde(alias = "status_timestamp_after")]
     pub status_timestamp_after: Option<DateTime<Utc>>,
     /// Whether to return artifacts
+    #[serde(alias = "include_artifacts")]
     pub include_artifacts: Option<bool>,
 }
 

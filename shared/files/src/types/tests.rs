@@ -71,6 +71,23 @@ fn the_sender_must_not_say_something_else() {
 }
 
 #[test]
+fn a_declared_type_that_no_model_reads_is_not_taken() {
+    for (declared, name, taken) in [
+        ("text/plain; charset=utf-8", "", true),
+        ("image/jpg", "a", true),
+        ("application/octet-stream", "", true),
+        ("", "", true),
+        ("application/vnd.ms-excel", "table.csv", true),
+        ("video/mp2t", "index.ts", true),
+        ("application/vnd.ms-excel", "table.xls", false),
+        ("application/x-unknown", "", false),
+        ("video/mp4", "film.mp4", false),
+    ] {
+        assert_eq!(is_taken(declared, name), taken, "{declared} {name}");
+    }
+}
+
+#[test]
 fn images_tell_their_size_and_bombs_are_refused() {
     let mut jpeg = b"\xff\xd8\xff\xe0\x00\x04ab\xff\xff\xc2\x00\x11\x08".to_vec();
     jpeg.extend([0x01, 0x02, 0x03, 0x04]);

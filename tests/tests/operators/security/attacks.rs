@@ -83,8 +83,12 @@ fn bodies() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Whether it is a problem document or, below `/v1`, an error in the shape of OpenAI's protocols.
+/// Whether it is a problem document or, below `/v1`, an error in the shape of OpenAI's protocols, or in that of A2A below its address.
 async fn is_an_error(response: reqwest::Response) -> bool {
+    if response.url().path().starts_with("/api/a2a") {
+        let body: Value = response.json().await.unwrap_or_default();
+        return body["error"]["message"].is_string() && body["error"]["code"].is_i64() && body["code"].is_string();
+    }
     if response.url().path().starts_with("/v1/") {
         let body: Value = response.json().await.unwrap_or_default();
         return body["error"]["message"].is_string() && body["error"]["code"].is_string();

@@ -1,7 +1,7 @@
-//! `/api/a2a` without a client: errors of both bindings, cursors, lists, addresses of agents.
+//! `/api/a2a` without a client: errors and media types of both bindings, repeated messages, cursors, lists, addresses of agents.
 
 use rejoin_tests::app::TestApp;
-use rejoin_tests::client::{Client, json_of, of_kind};
+use rejoin_tests::client::{Client, answer, json_of, of_kind};
 use rejoin_tests::model_server::Reply;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -95,6 +95,16 @@ async fn the_same_message_is_the_same_task() {
     other["message"]["parts"][0]["text"] = "something else".into();
     let (_, refused) = client.post(path, rpc("SendMessage", &other)).await;
     assert_eq!(refused["error"]["data"][0]["reason"], "IDEMPOTENCY_KEY_REUSED");
+    // In another context, the id is another message's.
+    app.model.script([Reply::text("Elsewhere.")]);
+    other["message"]["contextId"] = "postcard".into();
+    let (_, elsewhere) = client.post(path, rpc("SendMessage", &other)).await;
+    let task = &elsewhere["result"]["task"];
+    assert_eq!(
+        (&task["contextId"], answer_of(task)),
+        (&json!("postcard"), "Elsewhere.")
+    );
+    assert_eq!(app.model.requests().len(), 2);
     // The native log has the same conversation.
     let conversation: uuid::Uuid =
         sqlx::query_scalar("select id from kb.chat_conversations where client_thread = 'letter'")
@@ -106,6 +116,156 @@ async fn the_same_message_is_the_same_task() {
         .await;
     let events = json_of(&native.until("done").await);
     assert_eq!(of_kind(&events, "message").len(), 2);
+}
+
+fn answer_of(task: &Value) -> &str {
+    task["artifacts"][0]["parts"][0]["text"].as_str().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_first_message_is_known_by_its_id_and_content() {
+    let app = TestApp::start().await;
+    agent(&app, "writer", &[]).await;
+    let client = app.client();
+    let path = "/api/a2a/agents/writer/message:send";
+    let first = message("write", json!({}));
+    app.model.script([Reply::text("Once."), Reply::text("Twice.")]);
+    let (_, sent) = client.post(path, first.clone()).await;
+    let (_, again) = client.post(path, first.clone()).await;
+    assert_eq!(sent["task"], again["task"], "{again:#}");
+    // A client that knows the context by now.
+    let mut with_context = first.clone();
+    with_context["message"]["contextId"] = sent["task"]["contextId"].clone();
+    let (_, again) = client.post(path, with_context).await;
+    assert_eq!(sent["task"]["id"], again["task"]["id"], "{again:#}");
+    assert_eq!(app.model.requests().len(), 1);
+    let mut other = first;
+    other["message"]["parts"][0]["text"] = "something else".into();
+    let (status, new) = client.post(path, other).await;
+    assert_eq!((status, answer_of(&new["task"])), (StatusCode::OK, "Twice."));
+    assert_ne!(sent["task"]["contextId"], new["task"]["contextId"]);
+}
+
+#[tokio::test]
+async fn a_slash_at_the_end_of_an_address_changes_nothing() {
+    let app = TestApp::start().await;
+    agent(&app, "writer", &[]).await;
+    let client = app.client();
+    app.model.always("write", Reply::text("Done."));
+    for address in ["/api/a2a/", "/api/a2a/agents/writer/"] {
+        let sent = rpc("SendMessage", &message("write", json!({})));
+        let (status, answered) = client.post(address, sent).await;
+        assert_eq!(
+            (status, &answered["id"]),
+            (StatusCode::OK, &json!("r1")),
+            "{answered:#}"
+        );
+        assert_eq!(answer_of(&answered["result"]["task"]), "Done.", "{address}");
+        let stranger = Client::new(app.url(), "rj_nobody");
+        let (status, error) = stranger.post(address, rpc("GetTask", &json!({"id": "t"}))).await;
+        let code = (status, &error["error"]["code"]);
+        assert_eq!(code, (StatusCode::UNAUTHORIZED, &json!(-32600)), "{address}");
+    }
+}
+
+#[tokio::test]
+async fn content_that_is_not_supported_is_refused_first() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    let unknown_kind = json!({"kind": "file", "file": {"uri": "https://example.com/a.png"}});
+    let unknown_type = json!({"raw": "dGNr", "mediaType": "application/x-unknown"});
+    let program = json!({"raw": "f0VMRgIBAQA=", "filename": "a"});
+    for part in [unknown_kind, unknown_type] {
+        let sent = message("", json!({"parts": [part]}));
+        let answer = call(&client, "SendMessage", &sent).await;
+        assert_eq!(answer["error"]["code"], -32005, "{answer:#}");
+        refused_over_http(&client, sent).await;
+    }
+    // The content of a file decides, too.
+    let sent = message("", json!({"parts": [{"text": "Run it"}, program]}));
+    let details = refused_over_http(&client, sent).await;
+    assert_eq!(details[0]["metadata"]["cause"], "FILE_TYPE_NOT_TAKEN", "{details:#}");
+    // The request itself.
+    let request = client
+        .request(Method::POST, "/api/a2a")
+        .header("content-type", "text/plain");
+    let (status, error) = answer(request.body("{}").send().await.unwrap()).await;
+    let code = (status, &error["error"]["code"]);
+    assert_eq!(code, (StatusCode::UNSUPPORTED_MEDIA_TYPE, &json!(-32005)), "{error:#}");
+}
+
+/// Sends a message that is refused for its content, and returns the error's details.
+async fn refused_over_http(client: &Client, sent: Value) -> Value {
+    let (status, error) = client.post("/api/a2a/message:send", sent).await;
+    let details = &error["error"]["details"];
+    assert_eq!(
+        (status, &details[0]["reason"]),
+        (StatusCode::BAD_REQUEST, &json!("CONTENT_TYPE_NOT_SUPPORTED")),
+        "{error:#}"
+    );
+    details.clone()
+}
+
+#[tokio::test]
+async fn responses_have_the_media_type_of_their_binding() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    app.model.always("write", Reply::text("Done."));
+    let kind = async |request: reqwest::RequestBuilder| {
+        let response = request.send().await.unwrap();
+        response.headers()["content-type"].to_str().unwrap().to_owned()
+    };
+    let get = |path: &str| client.request(Method::GET, path);
+    let post = |path: &str| client.request(Method::POST, path);
+    assert_eq!(kind(get("/api/a2a/tasks")).await, "application/a2a+json");
+    assert_eq!(kind(get("/api/a2a/tasks/none")).await, "application/a2a+json");
+    let accepts = |accepted: &str| get("/api/a2a/tasks/none").header("accept", accepted);
+    assert_eq!(kind(accepts("application/json")).await, "application/json");
+    let send = "/api/a2a/message:send";
+    let sent = message("write", json!({}));
+    assert_eq!(kind(post(send).json(&sent)).await, "application/json");
+    let a2a = post(send).header("content-type", "application/a2a+json");
+    assert_eq!(kind(a2a.body(sent.to_string())).await, "application/a2a+json");
+    for call in [rpc("ListTasks", &json!({})), rpc("Nothing", &json!({})), json!([])] {
+        assert_eq!(kind(post("/api/a2a").json(&call)).await, "application/json", "{call}");
+    }
+    let stream = post("/api/a2a/message:stream").json(&message("write", json!({})));
+    assert!(kind(stream).await.starts_with("text/event-stream"));
+}
+
+#[tokio::test]
+async fn a_card_is_kept_by_its_client_and_then_asked_for_again() {
+    let app = TestApp::start().await;
+    agent(&app, "writer", &[]).await;
+    let client = app.client();
+    for path in [
+        "/.well-known/agent-card.json",
+        "/.well-known/agent-card.json?agent=writer",
+    ] {
+        let get = async |known: &str| {
+            let request = client.request(Method::GET, path).header("if-none-match", known);
+            let response = request.send().await.unwrap();
+            let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+            let seen = (response.status(), header("etag"), header("cache-control"));
+            (seen, response.text().await.unwrap())
+        };
+        let ((status, etag, kept), card) = get("\"other\"").await;
+        assert_eq!((status, kept.as_str()), (StatusCode::OK, "private, max-age=300"));
+        assert!(etag.starts_with('"') && card.contains("writer"), "{etag} {card}");
+        let ((status, same, _), nothing) = get(&format!("\"x\", {etag}")).await;
+        assert_eq!((status, &same, nothing.as_str()), (StatusCode::NOT_MODIFIED, &etag, ""));
+    }
+    let extended = client.request(Method::GET, "/api/a2a/extendedAgentCard");
+    let extended = extended.send().await.unwrap();
+    assert_eq!(extended.headers()["cache-control"], "no-store");
+    // A change of the agents is a change of the card.
+    let get = async || {
+        let request = client.request(Method::GET, "/.well-known/agent-card.json");
+        request.send().await.unwrap().headers()["etag"].clone()
+    };
+    let before = get().await;
+    agent(&app, "painter", &[]).await;
+    assert_ne!(before, get().await);
 }
 
 #[tokio::test]
