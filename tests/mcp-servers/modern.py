@@ -1,5 +1,5 @@
 # A server by the protocol's own Python package, unmodified: modern.py PORT [TRANSPORT]. Serves the revision without a handshake, too; with the
-# transport `sse`, only that of the oldest revision.
+# transport `sse`, only that of the oldest revision. With `stdio`, the port is not used.
 import sys
 
 from mcp.server.mcpserver import Context, MCPServer

@@ -96,12 +96,18 @@ pub fn commands_file() -> PathBuf {
             command["projectEnv"] = json!(["TOKEN", "LEDGER"]);
             command
         };
+        // It starts the other one.
+        script("modern.py");
+        let newest = json!({
+            "command": folder().join("venv/bin/python"), "args": [script("newest.py")], "projectEnv": ["LEDGER"],
+        });
         let file = json!({"mcpServers": {
             "everything": node(module("@modelcontextprotocol/server-everything/dist/index.js"), &["stdio"]),
             "memory": node(module("@modelcontextprotocol/server-memory/dist/index.js"), &[]),
             "time": {"command": folder().join("venv/bin/mcp-server-time"), "args": ["--local-timezone", "UTC"]},
             "odd": odd(json!({"FIXED": "by the operator"})),
             "stubborn": odd(json!({"STUBBORN": "1"})),
+            "newest": newest,
             "broken": {"command": "sh", "args": ["-c", "echo this is not MCP; exit 1"]},
             "missing": {"command": "/no/such/program"},
         }});

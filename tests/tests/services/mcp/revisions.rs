@@ -2,7 +2,7 @@
 
 use rejoin_secrets::MasterKeys;
 use rejoin_tests::app::{AppOptions, TestApp};
-use rejoin_tests::mcp::{self, HttpServer, Shop};
+use rejoin_tests::mcp::{self, HttpServer, Shop, lines};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support::{set_secret, wait_for};
 use reqwest::StatusCode;
@@ -58,6 +58,24 @@ async fn a_server_of_the_oldest_revision_is_used_by_its_transport() {
     drop(http);
     let failed = shop.call(agent, "old_add", json!({"a": 1, "b": 1})).await;
     assert_eq!(failed.status, "error", "{failed:?}");
+}
+
+#[tokio::test]
+async fn a_process_that_refuses_the_handshake_is_started_again() {
+    if !mcp::are_there() {
+        return;
+    }
+    let shop = Shop::open().await;
+    let ledger = mcp::ledger();
+    let server = shop
+        .add(json!({"name": "newest", "command": "newest", "env": {"LEDGER": ledger}}))
+        .await;
+    let agent = shop.app.agent("user", &["newest_*"]).await;
+    let sum = shop.call(agent, "newest_add", json!({"a": 2, "b": 40})).await;
+    assert_eq!(sum.status, "completed", "{sum:?}");
+    assert!(sum.output.to_string().contains("42"), "{sum:?}");
+    assert_eq!(lines(&ledger)[..2], ["initialize", "server/discover"]);
+    assert_eq!(shop.server(&server).await["serverInfo"]["protocolVersion"], REVISION);
 }
 
 /// An app whose own `/mcp` is one of its servers, with the tool `ask_agent`.
