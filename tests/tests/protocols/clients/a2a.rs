@@ -230,10 +230,12 @@ async fn files_and_data_are_parts() {
         asked["metadata"] = json!({ "outputSchema": schema });
         let elsewhere =
             json!({"parts": [{"text": "And this?"}, {"url": "https://example.com/a.png", "mediaType": "image/png"}]});
+        let unknown = json!({"parts": [{"raw": "AAECAw==", "mediaType": "application/x-unknown"}]});
         let calls = json!([
             {"call": "stream", "params": asked},
             {"call": "get", "params": {"id": "$task"}},
             {"call": "stream", "params": message("", elsewhere)},
+            {"call": "send", "params": message("", unknown)},
         ]);
         let mut driven = A2aClient::start(client, &app, of("reader"), calls);
         let (seen, said) = driven.next().await;
@@ -250,8 +252,10 @@ async fn files_and_data_are_parts() {
             (&kept["filename"], &kept["mediaType"]),
             (&json!("note.txt"), &json!("text/plain"))
         );
-        let (_, said) = driven.next().await;
-        assert_eq!(said["error"]["name"], "ContentTypeNotSupportedError", "{said:#}");
+        for _ in ["an address elsewhere", "an unknown type"] {
+            let (_, said) = driven.next().await;
+            assert_eq!(said["error"]["name"], "ContentTypeNotSupportedError", "{said:#}");
+        }
     }
 }
 
