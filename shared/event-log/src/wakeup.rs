@@ -1,11 +1,15 @@
 //! The wake-up bus: hints that there is new data. A hint may be lost, duplicated or late, so every waiter also polls
 //! within [`rejoin_db::config::POLL_INTERVAL`]. The table is the truth.
 //!
-//! - `postgres`  LISTEN/NOTIFY over its own connections, coalesced, after commit
-//! - `carried`   events that come with a hint, encrypted
+//! - `postgres`  LISTEN/NOTIFY over its own connections, after commit
 //! - `poll`      no hints between processes: for poolers or engines without LISTEN
+//! - `outbox`    gathers hints, and sends them together
+//! - `payload`   hints as texts
+//! - `carried`   events that come with a hint, encrypted
 
 pub mod carried;
+mod outbox;
+mod payload;
 pub mod poll;
 pub mod postgres;
 

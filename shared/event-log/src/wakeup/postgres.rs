@@ -1,35 +1,26 @@
 //! The wake-up bus over LISTEN/NOTIFY.
 //!
-//! NOTIFY takes an instance-wide lock at commit, so it is never part of a data transaction: hints are collected here
-//! and sent as one notification at most every [`COALESCE`], over their own connection. The listening connection is
+//! NOTIFY takes an instance-wide lock at commit, so it is never part of a data transaction: hints are collected in the
+//! outbox and sent over their own connection. The listening connection is
 //! probed by a notification to itself: a silent one is replaced, and all waiters poll everything.
 
-use std::pin::pin;
+use std::error::Error;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast, mpsc};
 use tokio::time::{Instant, timeout};
-use tracing::debug;
 use uuid::Uuid;
 
-use super::carried::{self, Cipher};
+use super::outbox::{self, Carrier};
+use super::payload::Key;
 use super::{Bus, Hearing, Wake};
 use rejoin_db::Db;
 use rejoin_db::failure_log::{ErrorChain, FailureLog};
 
 /// The NOTIFY channel.
 pub const CHANNEL: &str = "rejoin";
-/// Minimum interval between notifications; hints of that time are sent together.
-const COALESCE: Duration = Duration::from_millis(1);
-/// Maximum number of ids in a notification; more are sent as "poll everything": a payload holds 8,000 bytes at most,
-/// and an id takes 39.
-const MAX_IDS: usize = 150;
-/// Maximum size of a payload, in bytes: PostgreSQL's limit.
-const MAX_PAYLOAD_BYTES: usize = 7_999;
-/// Maximum number of unsent hints; further ones are dropped (they are hints).
-const OUTBOX: usize = 4096;
 /// Maximum number of hints that a slow receiver may lag behind.
 const CAPACITY: usize = 1024;
 /// Interval of probes of the listening connection, and their timeout: a dead connection is detected within both.
@@ -49,10 +40,9 @@ pub struct PostgresBus {
 impl PostgresBus {
     /// Each listening session executes `first` to begin with.
     pub fn start(db: Db, first: String) -> Self {
-        let (outbox, inbox) = mpsc::channel(OUTBOX);
         let local = broadcast::channel(CAPACITY).0;
         let key = Key::default();
-        tokio::spawn(send(db.clone(), key.clone(), inbox));
+        let outbox = outbox::start(key.clone(), Notifier(db.clone()));
         let listening = Arc::new(AtomicBool::new(false));
         let listener = Listener {
             db,
@@ -69,56 +59,6 @@ impl PostgresBus {
             listening,
         }
     }
-}
-
-/// The key of what hints carry, once it was read.
-#[derive(Clone, Default)]
-struct Key(Arc<RwLock<Option<Cipher>>>);
-
-impl Key {
-    fn set(&self, cipher: Option<Cipher>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = cipher;
-    }
-
-    fn with<T>(&self, act: impl FnOnce(&Cipher) -> Option<T>) -> Option<T> {
-        act(self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref()?)
-    }
-
-    /// Returns the text of a notification, with the carried events if they can be encrypted and fit.
-    fn payload(&self, mut wake: Wake) -> String {
-        if !wake.rows.is_empty() {
-            wake.sealed = self.with(|cipher| cipher.seal(&wake.rows));
-            let payload = text(&wake);
-            if wake.sealed.take().is_some() && wake.ids() <= MAX_IDS && payload.len() <= MAX_PAYLOAD_BYTES {
-                return payload;
-            }
-            wake.carry_nothing();
-        }
-        if wake.ids() > MAX_IDS {
-            wake = Wake {
-                queues: wake.queues,
-                all: true,
-                ..Wake::default()
-            };
-        }
-        text(&wake)
-    }
-
-    /// Reads a payload. One that is unreadable may come from a newer version: poll everything.
-    fn wake(&self, payload: &str) -> Wake {
-        let mut wake: Wake = serde_json::from_str(payload).unwrap_or_else(|_| Wake::everything());
-        if let Some(sealed) = wake.sealed.take() {
-            match self.with(|cipher| cipher.open(&sealed)) {
-                Some(rows) => wake.rows = rows,
-                None => wake.all = true,
-            }
-        }
-        wake
-    }
-}
-
-fn text(wake: &Wake) -> String {
-    serde_json::to_string(wake).expect("a wake-up is plain data")
 }
 
 impl Bus for PostgresBus {
@@ -140,44 +80,16 @@ impl Bus for PostgresBus {
     }
 }
 
-/// Sends gathered hints until the bus is dropped.
-async fn send(db: Db, key: Key, mut inbox: mpsc::Receiver<Wake>) {
-    let mut pending = Wake::default();
-    loop {
-        if pending.is_empty() {
-            let Some(first) = inbox.recv().await else { return };
-            pending = first;
-        }
-        while let Ok(more) = inbox.try_recv() {
-            pending.merge(more);
-        }
-        let wake = std::mem::take(&mut pending);
-        let was_urgent = wake.is_urgent();
-        let payload = key.payload(wake);
-        if let Err(error) = notify(&db, &payload).await {
-            debug!(error = %ErrorChain(&*error), "sending a wake-up failed; it is lost");
-            tokio::time::sleep(RECONNECT).await;
-        }
-        // The first hint is sent immediately; those within this time together. What work waits for is not delayed by readers' hints.
-        let mut coalescing = pin!(tokio::time::sleep(COALESCE));
-        while was_urgent || !pending.is_urgent() {
-            tokio::select! {
-                () = &mut coalescing => break,
-                more = inbox.recv() => match more {
-                    Some(more) => pending.merge(more),
-                    // What is pending is sent first.
-                    None => break,
-                },
-            }
-        }
-    }
-}
+/// Notifies over the pool of the hot paths.
+struct Notifier(Db);
 
-async fn notify(db: &Db, payload: &str) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let client = db.pool_pg.get().await?;
-    let statement = client.prepare_cached("select pg_notify($1, $2)").await?;
-    client.execute(&statement, &[&CHANNEL, &payload]).await?;
-    Ok(())
+impl Carrier for Notifier {
+    async fn send(&self, message: String) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let client = self.0.pool_pg.get().await?;
+        let statement = client.prepare_cached("select pg_notify($1, $2)").await?;
+        client.execute(&statement, &[&CHANNEL, &message]).await?;
+        Ok(())
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -229,7 +141,7 @@ impl Listener {
                 if notice.payload() == my_probe {
                     answered.notify_one();
                 } else if !notice.payload().starts_with(PROBE) {
-                    let _ = local.send(Arc::new(key.wake(notice.payload())));
+                    let _ = local.send(Arc::new(key.wake(notice.payload().as_bytes())));
                 }
             }
         };
@@ -240,7 +152,7 @@ impl Listener {
         // Dropped with this future: a black-holed connection's task must not linger.
         let _guard = AbortOnDrop(connection.abort_handle());
         timeout(PROBE_LIMIT, async {
-            self.key.set(read_key(&client).await?);
+            self.key.read(&client).await?;
             client.batch_execute(&self.first).await
         })
         .await
@@ -262,18 +174,6 @@ impl Listener {
             };
             timeout(PROBE_LIMIT, probe).await.map_err(|_| ListenError::Silent)??;
         }
-    }
-}
-
-/// None: there is no key, or this role may not read it. Hints then carry nothing.
-async fn read_key(client: &tokio_postgres::Client) -> Result<Option<Cipher>, tokio_postgres::Error> {
-    match client.query_opt(carried::KEY, &[]).await {
-        Ok(row) => Ok(row.and_then(|row| Cipher::new(row.get(0)))),
-        Err(error) if error.as_db_error().is_some() => {
-            debug!(error = %ErrorChain(&error), "wake-ups carry no events: their key cannot be read");
-            Ok(None)
-        }
-        Err(error) => Err(error),
     }
 }
 
