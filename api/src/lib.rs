@@ -36,6 +36,7 @@ use axum::Router;
 use rejoin_data_sources::Sources;
 use rejoin_db::{ConnectError, Db, Role};
 use rejoin_event_log::wakeup;
+use rejoin_event_log::wakeup::nats::BusError;
 use rejoin_extension::Extensions;
 use rejoin_files::FileStore;
 use rejoin_files::objects::ObjectStoreError;
@@ -67,6 +68,8 @@ pub enum ServeError {
     Keys(#[from] KeyError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Bus(#[from] BusError),
     #[error("the settings of the identity provider are invalid: {0}")]
     Oidc(#[from] SettingsError),
     #[error(transparent)]
@@ -134,7 +137,7 @@ impl Server {
             telemetry: Telemetry::start(&config.telemetry, "rejoin-api")?,
         };
         let db = Db::connect_lazy(&config.database, "rejoin-api", Role::App)?;
-        let bus = wakeup::start(config.database.bus, &db);
+        let bus = wakeup::start(&config.database, &db).await?;
         let asked = config.listen;
         let failed = |source| ServeError::Listen { addr: asked, source };
         let listener = GuardedListener::bind(asked, &config.streams).map_err(failed)?;

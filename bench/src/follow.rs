@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use rejoin_db::config::{BusKind, DatabaseArgs};
+use rejoin_db::config::DatabaseArgs;
 use rejoin_db::{Db, Role};
 use rejoin_event_log::log;
 use rejoin_event_log::rows::StoredEvent;
@@ -45,7 +45,7 @@ impl Follower {
         let db = Db::connect_lazy(&DatabaseArgs::new(url), "rejoin-bench-follower", Role::Login)?;
         let bus = {
             let _inside = runtime.enter();
-            wakeup::start(BusKind::Postgres, &db)
+            wakeup::over_postgres(&db)
         };
         let mut wakes = bus.subscribe();
         // The first hint shows that the bus listens.

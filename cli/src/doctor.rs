@@ -3,11 +3,13 @@
 //! Also the health check of the container image (`--only api`). Invariant: it changes nothing, and each finding that is
 //! not good names the next step.
 //!
+//! - `bus` the NATS servers of wake-ups
 //! - `definitions` models named by agent definitions
 //! - `vertex` credentials of Vertex AI
 //! - `files` the object store of file content
 //! - `fleet` requirements of API and worker processes
 
+mod bus;
 mod definitions;
 mod files;
 mod fleet;
@@ -36,8 +38,8 @@ use crate::{
 /// Timeout of a response of the database or the API.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
-/// Check this machine, the database, the API, the model keys, the models that agents use and the file store, and say how
-/// to fix each finding.
+/// Check this machine, the database, the wake-up bus, the API, the model keys, the models that agents use and the file
+/// store, and say how to fix each finding.
 ///
 /// Exit code 0 if nothing required is missing. Keys are looked up, but neither shown nor used.
 ///
@@ -64,6 +66,8 @@ pub enum Check {
     Postgres,
     /// DATABASE_URL: reachable, recent enough, migrated, extensions.
     Database,
+    /// REJOIN_BUS=nats: NATS servers over which wake-ups arrive. Nothing is looked at with another bus.
+    Bus,
     /// A live worker on this machine (or on `--host`). Checked only if named.
     Worker,
     /// REJOIN_URL: an API that is ready.
@@ -103,6 +107,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     }
     if asked(Check::Database) {
         findings.extend(database(global.database_url(), !args.only.is_empty()).await);
+    }
+    if asked(Check::Bus) {
+        findings.extend(bus::finding().await);
     }
     if args.only.contains(&Check::Worker) {
         findings.push(fleet::worker(global.database_url(), args.host.as_deref()).await);

@@ -285,7 +285,7 @@ impl Worker {
         let token = drain.clone();
         let done = runtime.spawn(async move {
             let db = Db::connect_lazy(&config.database, "rejoin-worker", Role::Worker).expect("a readable URL");
-            let bus = wakeup::start(config.database.bus, &db);
+            let bus = wakeup::start(&config.database, &db).await.expect("valid settings");
             let mut services = Services::with(config, db, bus, models, tools).expect("services");
             services.observer = observer;
             if let Some(extension) = extension {

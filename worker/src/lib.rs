@@ -42,6 +42,7 @@ pub mod services;
 use std::sync::Arc;
 
 use rejoin_db::ConnectError;
+use rejoin_event_log::wakeup::nats::BusError;
 use rejoin_files::objects::ObjectStoreError;
 use rejoin_mcp_client::McpError;
 use rejoin_model_client::ModelError;
@@ -60,6 +61,8 @@ use mcp_probe::Probe;
 pub enum WorkerError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Bus(#[from] BusError),
     #[error("the configuration of MCP servers is invalid")]
     Mcp(#[from] McpError),
     #[error("setting up the model providers failed: {0}")]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rejoin_calendar::google::Google;
 use rejoin_data_sources::Sources;
+use rejoin_db::config::BusKind;
 use rejoin_db::{Db, Role};
 use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_event_log::EventWriter;
@@ -71,13 +72,14 @@ impl Services {
         let db = Db::connect_lazy(&config.database, "rejoin-worker", Role::Worker)?;
         db.wait_until_up().await;
         let id = ids::new();
-        let bus = wakeup::start_with_session(config.database.bus, &db, presence::lock_statement(id));
+        let has_session_lock = config.database.bus == BusKind::Postgres;
+        let bus = wakeup::start_with_session(&config.database, &db, presence::lock_statement(id)).await?;
         let mut services = Self::with(config, db, bus, ModelSettings::from_env(), builtin::tools())?;
         services.worker = Arc::new(WorkerInfo {
             id,
             ..(*services.worker).clone()
         });
-        services.has_session_lock = true;
+        services.has_session_lock = has_session_lock;
         Ok(services)
     }
 

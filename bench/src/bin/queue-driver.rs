@@ -185,7 +185,7 @@ async fn single(url: &str, seconds: f64, producers: usize) -> Result<()> {
 
 async fn produce(url: &str, rate: f64, seconds: f64) -> Result<()> {
     let producer = Producer::new(url, 4).await?;
-    let bus: SharedBus = wakeup::start(rejoin_db::config::BusKind::Postgres, &producer.db);
+    let bus: SharedBus = wakeup::over_postgres(&producer.db);
     // Its connection is warm, too.
     bus.publish(Wake::queue("warm-up"));
     let jobs = (rate * seconds) as u32;
@@ -211,7 +211,7 @@ async fn work(url: String) -> Result<()> {
     let command = WorkerConfig::augment_args(Command::new("queue-driver"));
     let config = WorkerConfig::from_arg_matches(&command.get_matches_from(["queue-driver", "--database-url", &url]))?;
     let db = Db::connect_lazy(&config.database, "rejoin-worker", Role::Login)?;
-    let bus = wakeup::start(config.database.bus, &db);
+    let bus = wakeup::start(&config.database, &db).await?;
     let seen = Arc::new(Seen {
         measures: std::env::var("LAT").is_ok_and(|value| value == "1"),
         ..Seen::default()

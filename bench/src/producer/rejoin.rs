@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use rejoin_db::config::{BusKind, DatabaseArgs};
+use rejoin_db::config::DatabaseArgs;
 use rejoin_db::{Db, Role};
 use rejoin_event_log::EventWriter;
 use rejoin_event_log::group_commit::WriterOptions;
@@ -23,7 +23,7 @@ impl Sink {
     /// `runs`: log and run of each, claimed once.
     pub(super) fn open(database_url: &str, runs: &[(Uuid, Uuid)]) -> Result<Self> {
         let db = Db::connect_lazy(&DatabaseArgs::new(database_url), "rejoin-bench", Role::Login)?;
-        let bus = wakeup::start(BusKind::Postgres, &db);
+        let bus = wakeup::over_postgres(&db);
         let streams = runs.iter().map(|&(log_id, run_id)| {
             Arc::new(RunStream {
                 log_id,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
-use rejoin_db::config::{BusKind, DatabaseArgs};
+use rejoin_db::config::DatabaseArgs;
 use rejoin_db::{Db, Role};
 use rejoin_event_log::EventWriter;
 use rejoin_event_log::group_commit::WriterOptions;
@@ -241,7 +241,7 @@ impl Writer {
         let db = Db::connect_lazy(&DatabaseArgs::new(url), "rejoin-bench-writer", Role::Login)?;
         let events = {
             let _inside = runtime.enter();
-            let bus = wakeup::start(BusKind::Postgres, &db);
+            let bus = wakeup::over_postgres(&db);
             let mut options = WriterOptions::default();
             if !merged {
                 options.max_delta_bytes = 0;

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
-use rejoin_db::config::DatabaseArgs;
+use rejoin_db::config::{BusKind, DatabaseArgs};
 use rejoin_db::{Db, Role, Unfit};
 use rejoin_queue::lease;
 use sqlx::{Connection, PgConnection, Row};
@@ -81,8 +81,8 @@ pub(super) async fn row_security(connection: &mut PgConnection, url: &str) -> Re
 /// Checks whether all processes could use their maximum of connections.
 pub(super) async fn connections(connection: &mut PgConnection) -> Result<Option<Finding>> {
     let args = Settings::of("postgres://").database;
-    // One more for LISTEN.
-    let each = i64::from(args.db_connections) + i64::try_from(args.db_hot_connections).unwrap_or(i64::MAX) + 1;
+    let for_listen = i64::from(args.bus == BusKind::Postgres);
+    let each = i64::from(args.db_connections) + i64::try_from(args.db_hot_connections).unwrap_or(i64::MAX) + for_listen;
     let row = sqlx::query(
         "select current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint,
                 (select count(*) from pg_stat_activity where application_name = 'rejoin-api'),

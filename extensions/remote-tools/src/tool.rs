@@ -88,7 +88,7 @@ impl Tool for RemoteTool {
         };
         let mut tx = rls::begin(&context.db, scope).await.map_err(failed)?;
         let wake = remote_calls::insert(&mut tx, &call).await.map_err(failed)?;
-        // A tool has no bus. It is sent by the commit.
+        // A tool has no bus. It is sent by the commit; over another bus than PostgreSQL's, programs find the call when they look the next time.
         sqlx::query!("select pg_notify('rejoin', $1)", json!(wake).to_string())
             .execute(&mut *tx)
             .await

@@ -1,6 +1,7 @@
 //! Settings shared by all processes. Each is a command-line option and an environment variable; settings of one process
 //! live in its crate.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -33,6 +34,9 @@ pub struct DatabaseArgs {
     /// How processes notify each other about new data
     #[arg(long, env = "REJOIN_BUS", value_enum, default_value_t = BusKind::Postgres)]
     pub bus: BusKind,
+
+    #[command(flatten)]
+    pub nats: NatsArgs,
 }
 
 impl DatabaseArgs {
@@ -45,15 +49,53 @@ impl DatabaseArgs {
             db_statement_timeout_ms: 30_000,
             db_lock_timeout_ms: 10_000,
             bus: BusKind::Postgres,
+            nats: NatsArgs::default(),
         }
     }
 }
+
+/// The servers of the wake-up bus `nats`.
+#[derive(Debug, Clone, Args)]
+pub struct NatsArgs {
+    /// URLs of the NATS servers, for --bus nats: nats://HOST:4222, or tls://HOST:4222 for TLS, separated by commas. User and password, or
+    /// a token, may be part of the first one, percent-encoded
+    #[arg(long, env = "REJOIN_NATS_URL", hide_env_values = true)]
+    pub nats_url: Option<Secret>,
+
+    /// Token for the NATS servers
+    #[arg(long, env = "REJOIN_NATS_TOKEN", hide_env_values = true)]
+    pub nats_token: Option<Secret>,
+
+    /// Credentials file for the NATS servers, with a user's JWT and seed
+    #[arg(long, env = "REJOIN_NATS_CREDENTIALS")]
+    pub nats_credentials: Option<PathBuf>,
+
+    /// Prefix of the NATS subjects. Installations that share servers need different ones
+    #[arg(long, env = "REJOIN_NATS_SUBJECT", default_value = NATS_SUBJECT)]
+    pub nats_subject: String,
+}
+
+impl Default for NatsArgs {
+    fn default() -> Self {
+        Self {
+            nats_url: None,
+            nats_token: None,
+            nats_credentials: None,
+            nats_subject: NATS_SUBJECT.to_owned(),
+        }
+    }
+}
+
+/// The default prefix of the NATS subjects.
+const NATS_SUBJECT: &str = "rejoin";
 
 /// The wake-up bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BusKind {
     /// LISTEN/NOTIFY: requires a direct connection (no transaction pooler)
     Postgres,
+    /// A NATS server (REJOIN_NATS_URL): no connection for LISTEN
+    Nats,
     /// No wake-ups: processes poll, at least once a second
     Poll,
 }

@@ -8,6 +8,9 @@ const DEFAULT: &str = "info,sqlx=warn,hyper=warn,genai=off";
 /// redacted.
 const QUIET: &str = "rmcp=warn";
 
+/// The NATS client logs each attempt to connect. The bus logs an outage once.
+const QUIET_NATS: &str = "async_nats=off";
+
 /// OpenAI's last chunk of each turn contains its token counts and no choices (`choices: []`), as documented; the model
 /// library warns about it. Real failures are errors of the run, which we log.
 const QUIET_STREAMS: &str = "genai::adapter::adapters::openai::streamer=error";
@@ -16,8 +19,8 @@ const QUIET_STREAMS: &str = "genai::adapter::adapters::openai::streamer=error";
 fn filter(wanted: Option<String>) -> EnvFilter {
     let wanted = wanted.filter(|wanted| !wanted.is_empty());
     let wanted = wanted.unwrap_or_else(|| DEFAULT.to_owned());
-    let quiet =
-        [("rmcp", QUIET), ("genai", QUIET_STREAMS)].map(|(name, quiet)| (!wanted.contains(name)).then_some(quiet));
+    let quiet = [("rmcp", QUIET), ("async_nats", QUIET_NATS), ("genai", QUIET_STREAMS)]
+        .map(|(name, quiet)| (!wanted.contains(name)).then_some(quiet));
     let filter = EnvFilter::try_new(wanted).unwrap_or_else(|_| EnvFilter::new(DEFAULT));
     quiet.into_iter().flatten().fold(filter, |filter, quiet| {
         filter.add_directive(quiet.parse().expect("a directive"))
@@ -52,6 +55,13 @@ mod tests {
             );
         }
         assert!(filtered(Some("info,rmcp=debug")).contains("rmcp=debug"));
+    }
+
+    #[test]
+    fn the_nats_client_is_silent_unless_it_is_named() {
+        let filtered = |wanted: Option<&str>| filter(wanted.map(str::to_owned)).to_string();
+        assert!(filtered(None).contains(QUIET_NATS));
+        assert!(!filtered(Some("info,async_nats=debug")).contains(QUIET_NATS));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::io::Write;
 use std::sync::Arc;
 
-use rejoin_db::config::{BusKind, DatabaseArgs, POLL_INTERVAL};
+use rejoin_db::config::{DatabaseArgs, POLL_INTERVAL};
 use rejoin_db::{Db, PgError, Role};
 use rejoin_event_log::rows::StoredEvent;
 use rejoin_event_log::wakeup::{self, Wake};
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// Runs the example and writes what happens to `out`.
 pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let db = Db::connect_lazy(&DatabaseArgs::new(database_url), "event-log-example", Role::Login)?;
-    let bus = wakeup::start(BusKind::Postgres, &db);
+    let bus = wakeup::over_postgres(&db);
     let order = Uuid::now_v7();
 
     // Events exist exactly if what they tell of does: both are committed together.

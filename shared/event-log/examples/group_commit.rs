@@ -7,7 +7,7 @@ use std::error::Error;
 use std::io::Write;
 use std::sync::Arc;
 
-use rejoin_db::config::{BusKind, DatabaseArgs};
+use rejoin_db::config::DatabaseArgs;
 use rejoin_db::{Db, Role};
 use rejoin_event_log::group_commit::WriterOptions;
 use rejoin_event_log::stream::RunStream;
@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let db = Db::connect_lazy(&DatabaseArgs::new(database_url), "event-log-example", Role::Login)?;
     // One writer for a process: its transactions hold the events of all jobs.
-    let bus = wakeup::start(BusKind::Postgres, &db);
+    let bus = wakeup::over_postgres(&db);
     let writer = EventWriter::start(db.clone(), bus, WriterOptions::default());
     let log_id = Uuid::now_v7();
     let mut tx = rejoin_db::begin(&db.pool_sqlx).await?;

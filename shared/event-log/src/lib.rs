@@ -9,7 +9,7 @@
 //! - `compaction` packs the deltas of ended runs into few rows
 //! - `retention`  deletes old events
 //! - `upkeep`     the progress of these two
-//! - `wakeup`     the wake-up bus: LISTEN/NOTIFY, or polling
+//! - `wakeup`     the wake-up bus: LISTEN/NOTIFY, NATS, or polling
 //!
 //! What an event of the product says is `rejoin_types::events`; other programs append any JSON.
 //!

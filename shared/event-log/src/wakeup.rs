@@ -2,12 +2,14 @@
 //! within [`rejoin_db::config::POLL_INTERVAL`]. The table is the truth.
 //!
 //! - `postgres`  LISTEN/NOTIFY over its own connections, after commit
+//! - `nats`      the same hints over a NATS server
 //! - `poll`      no hints between processes: for poolers or engines without LISTEN
 //! - `outbox`    gathers hints, and sends them together
 //! - `payload`   hints as texts
 //! - `carried`   events that come with a hint, encrypted
 
 pub mod carried;
+pub mod nats;
 mod outbox;
 mod payload;
 pub mod poll;
@@ -21,8 +23,11 @@ use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use carried::CarriedRow;
+use nats::{BusError, NatsBus};
+use poll::PollBus;
+use postgres::PostgresBus;
 use rejoin_db::Db;
-use rejoin_db::config::BusKind;
+use rejoin_db::config::{BusKind, DatabaseArgs};
 
 /// A bundle of hints. The data are read from the tables, unless the hint carries them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,17 +182,36 @@ pub enum Hearing {
 
 pub type SharedBus = Arc<dyn Bus>;
 
-/// Starts the bus of this process.
-pub fn start(kind: BusKind, db: &Db) -> SharedBus {
-    start_with_session(kind, db, String::new())
+/// Starts the bus that is configured. Its server need not be up.
+///
+/// # Errors
+/// The settings of NATS are invalid.
+pub async fn start(args: &DatabaseArgs, db: &Db) -> Result<SharedBus, BusError> {
+    start_with_session(args, db, String::new()).await
 }
 
-/// The same. Each session that listens executes `first` before it is [`Hearing::Listening`]: to take locks that end with it.
-pub fn start_with_session(kind: BusKind, db: &Db, first: String) -> SharedBus {
-    match kind {
-        BusKind::Postgres => Arc::new(postgres::PostgresBus::start(db.clone(), first)),
-        BusKind::Poll => Arc::new(poll::PollBus::new()),
-    }
+/// The same. Each session of PostgreSQL that listens executes `first` before it is [`Hearing::Listening`]: to take locks that end with it.
+/// Only [`BusKind::Postgres`] has such sessions.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_with_session(args: &DatabaseArgs, db: &Db, first: String) -> Result<SharedBus, BusError> {
+    let bus: SharedBus = match args.bus {
+        BusKind::Postgres => Arc::new(PostgresBus::start(db.clone(), first)),
+        BusKind::Nats => Arc::new(NatsBus::start(&args.nats, db.clone()).await?),
+        BusKind::Poll => Arc::new(PollBus::new()),
+    };
+    Ok(bus)
+}
+
+/// Starts the bus over LISTEN/NOTIFY, whatever is configured.
+pub fn over_postgres(db: &Db) -> SharedBus {
+    Arc::new(PostgresBus::start(db.clone(), String::new()))
+}
+
+/// Returns a bus without hints.
+pub fn polling() -> SharedBus {
+    Arc::new(PollBus::new())
 }
 
 /// Returns the next hint; [`Wake::everything`] if some were missed. Pends forever once the bus has ended.

@@ -1,4 +1,4 @@
-//! Hints on their way out: gathered, and sent as one message at most every [`COALESCE`]. Used by `postgres`.
+//! Hints on their way out: gathered, and sent as one message at most every [`COALESCE`]. Used by the buses `postgres` and `nats`.
 
 use std::error::Error;
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! Hints as texts on their way between processes, with the events that they carry encrypted. Called by `postgres`.
+//! Hints as texts on their way between processes, with the events that they carry encrypted. Called by the buses `postgres` and `nats`.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -42,7 +42,7 @@ async fn without_a_callback_the_executor_emits_nothing() {
         .post_message(json!({"message": "hi", "agentDefinitionId": agent}))
         .await;
     let run_id: Uuid = posted["runId"].as_str().unwrap().parse().unwrap();
-    let bus = rejoin_event_log::wakeup::start(rejoin_db::config::BusKind::Poll, &app.db.db);
+    let bus = rejoin_event_log::wakeup::polling();
     let settings = ModelSettings::openai_compatible(app.model.base_url());
     let services = Services::with(
         WorkerConfig::new(&app.db.url),

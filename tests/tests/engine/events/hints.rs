@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use rejoin_db::config::BusKind;
 use rejoin_event_log::group_commit::WriterOptions;
 use rejoin_event_log::wakeup::{self, Hearing, SharedBus, Wake};
 use rejoin_event_log::{EventWriter, log};
@@ -15,11 +14,11 @@ use rejoin_tests::support::{self, TestDatabase, wait_for};
 
 /// Maximum number of payloads that wait to be looked at.
 const PAYLOADS: usize = 1_000;
-const TEXT: &str = "the words of a \"tenant\"";
+pub(super) const TEXT: &str = "the words of a \"tenant\"";
 
 /// The bus of a process, and its hints from now on.
 async fn listener(db: &TestDatabase) -> (SharedBus, Receiver<Arc<Wake>>) {
-    let bus = wakeup::start(BusKind::Postgres, &db.db);
+    let bus = wakeup::over_postgres(&db.db);
     wait_for("a listening bus", async || {
         (bus.hearing() == Hearing::Listening).then_some(())
     })
@@ -29,7 +28,7 @@ async fn listener(db: &TestDatabase) -> (SharedBus, Receiver<Arc<Wake>>) {
 }
 
 /// Writes one event of this text in a new log, and returns the log.
-async fn write(db: &TestDatabase, bus: &SharedBus, text: &str) -> Uuid {
+pub(super) async fn write(db: &TestDatabase, bus: &SharedBus, text: &str) -> Uuid {
     let posted = post(db).await;
     claim(db, 1).await;
     let writer = EventWriter::start(db.db.clone(), bus.clone(), WriterOptions::default());
@@ -40,7 +39,7 @@ async fn write(db: &TestDatabase, bus: &SharedBus, text: &str) -> Uuid {
 }
 
 /// Returns the next hint about the log.
-async fn hint_about(log: Uuid, hints: &mut Receiver<Arc<Wake>>) -> Wake {
+pub(super) async fn hint_about(log: Uuid, hints: &mut Receiver<Arc<Wake>>) -> Wake {
     loop {
         let hint = Wake::clone(&*wakeup::next(hints).await);
         if hint.all_logs().any(|named| named == log) {

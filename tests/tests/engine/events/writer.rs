@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin_commands::{PostMessage, Posted};
-use rejoin_db::config::BusKind;
 use rejoin_event_log::group_commit::{LeaseLost, WriterOptions};
 use rejoin_event_log::stream::RunStream;
 use rejoin_event_log::wakeup;
@@ -81,7 +80,7 @@ async fn events_of_many_runs_are_gapless_and_in_their_order() {
         posts.push(post(&db).await);
     }
     assert_eq!(claim(&db, 100).await.len(), 20);
-    let bus = wakeup::start(BusKind::Postgres, &db.db);
+    let bus = wakeup::over_postgres(&db.db);
     let writer = EventWriter::start(
         db.db.clone(),
         bus,
@@ -124,7 +123,7 @@ async fn waiting_deltas_become_one_event_and_no_other_moves() {
     let db = support::database().await;
     let posted = post(&db).await;
     claim(&db, 1).await;
-    let bus = wakeup::start(BusKind::Poll, &db.db);
+    let bus = wakeup::polling();
     let options = WriterOptions {
         // All of it is gathered before anything is written.
         flush_interval: Duration::from_millis(300),
@@ -170,7 +169,7 @@ async fn nothing_is_written_after_a_takeover_and_the_run_is_informed() {
     let db = support::database().await;
     let posted = post(&db).await;
     claim(&db, 1).await;
-    let bus = wakeup::start(BusKind::Poll, &db.db);
+    let bus = wakeup::polling();
     let writer = EventWriter::start(db.db.clone(), bus, WriterOptions::default());
     let zombie = stream(&posted, 1);
     writer.append(&zombie, &token(&posted, "before")).await.unwrap();
@@ -222,7 +221,7 @@ async fn two_runs_that_share_a_log_share_its_numbers() {
         .await
         .unwrap();
     assert_eq!(claim(&db, 10).await.len(), 2);
-    let bus = wakeup::start(BusKind::Poll, &db.db);
+    let bus = wakeup::polling();
     let writer = EventWriter::start(db.db.clone(), bus, WriterOptions::default());
     let (parent, child) = (
         stream(&posted, 1),

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use rejoin_db::config::BusKind;
 use rejoin_event_log::wakeup::{self, Hearing, SharedBus};
 use rejoin_queue::presence::{self, Gone, PresenceWatch};
 use rejoin_queue::{Outcome, lease};
@@ -31,7 +30,9 @@ async fn register(db: &TestDatabase, id: Uuid, session_lock: bool) {
 
 /// A bus whose session holds the worker's lock.
 async fn holding(db: &TestDatabase, id: Uuid) -> SharedBus {
-    let bus = wakeup::start_with_session(BusKind::Postgres, &db.db, presence::lock_statement(id));
+    let bus = wakeup::start_with_session(&db.args(), &db.db, presence::lock_statement(id))
+        .await
+        .expect("valid settings");
     support::wait_for("the lock", async || (bus.hearing() == Hearing::Listening).then_some(())).await;
     bus
 }

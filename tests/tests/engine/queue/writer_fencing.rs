@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin_commands::Posted;
-use rejoin_db::config::BusKind;
 use rejoin_event_log::group_commit::{LeaseLost, WriterOptions};
 use rejoin_event_log::stream::RunStream;
 use rejoin_event_log::{EventWriter, log, wakeup};
@@ -32,7 +31,7 @@ fn token(posted: &Posted, text: &str) -> Event {
 }
 
 fn writer(db: &TestDatabase) -> Arc<EventWriter> {
-    let bus = wakeup::start(BusKind::Poll, &db.db);
+    let bus = wakeup::polling();
     Arc::new(EventWriter::start(db.db.clone(), bus, WriterOptions::default()))
 }
 
@@ -79,7 +78,7 @@ async fn only_runs_without_their_lease_are_left_out_of_a_write() {
         ..WriterOptions::default()
     };
     for lost in [&first, &second] {
-        let writer = EventWriter::start(db.db.clone(), wakeup::start(BusKind::Poll, &db.db), options);
+        let writer = EventWriter::start(db.db.clone(), wakeup::polling(), options);
         let streams = [&first, &second].map(|posted| {
             let attempt = if posted.run_id == lost.run_id { 7 } else { 1 };
             (posted, stream(posted, attempt))

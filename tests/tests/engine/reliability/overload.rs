@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin_commands::{OnBusy, PostMessage};
-use rejoin_db::config::{BusKind, DatabaseArgs};
+use rejoin_db::config::DatabaseArgs;
 use rejoin_db::{Db, Role, vacuum_blockers};
 use rejoin_event_log::group_commit::WriterOptions;
 use rejoin_event_log::stream::RunStream;
@@ -170,7 +170,7 @@ async fn a_locked_out_flush_retries_and_writes_each_event_once() {
     let mut args = app.db.args();
     impatient(&mut args);
     let db = Db::connect_lazy(&args, "impatient", Role::Worker).unwrap();
-    let writer = EventWriter::start(db.clone(), wakeup::start(BusKind::Poll, &db), WriterOptions::default());
+    let writer = EventWriter::start(db.clone(), wakeup::polling(), WriterOptions::default());
     let stream = Arc::new(RunStream {
         log_id: posted.conversation_id,
         root_run_id: posted.run_id,
