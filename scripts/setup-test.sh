@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Also what a few tests need beside `make setup`: a browser, the local embedding model, MariaDB, PgBouncer, stand-ins for MongoDB and BigQuery,
+# Also what a few tests need beside `make setup`: a browser, the local embedding model, MariaDB, PgBouncer, a NATS server, stand-ins for MongoDB and BigQuery,
 # DuckDB's program, an object store, a collector of traces, Prometheus' promtool, a PostgreSQL with pgvector, MCP programs of other people, and the clients of model providers. A test
 # whose tool is missing is skipped and says so; with CI=true it fails.
 # shellcheck source-path=SCRIPTDIR
@@ -38,9 +38,20 @@ setup_pgbouncer() {
     fi
 }
 
+# The other bus of wake-ups; tests start and kill servers by themselves.
+setup_nats() {
+    if [ -x /usr/sbin/nats-server ] || have nats-server; then
+        return
+    fi
+    if ! can_apt || ! apt_install nats-server; then
+        say "no nats-server, and it can't be installed here: its tests are skipped (in CI they fail)"
+    fi
+}
+
 setup_mariadb
 setup_sqlite
 setup_pgbouncer
+setup_nats
 source scripts/setup-mcp.sh
 source scripts/setup-pgvector.sh
 source scripts/setup-sources.sh

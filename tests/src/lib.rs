@@ -10,6 +10,7 @@
 //! - `mcp`           MCP servers: third-party ones, and a misbehaving one
 //! - `sources`       databases used as data sources
 //! - `object_store`  a real S3 server
+//! - `nats`          a real NATS server
 //! - `collector`     a real collector of traces
 //! - `bigquery`      a fake of BigQuery's API and of Google's service account tokens
 //! - `google`        a fake Google Calendar
@@ -41,6 +42,7 @@ pub mod issuer;
 pub mod jobs;
 pub mod mcp;
 pub mod model_server;
+pub mod nats;
 pub mod needs;
 pub mod object_store;
 pub mod openai_clients;

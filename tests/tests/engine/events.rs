@@ -6,6 +6,7 @@ mod callbacks;
 mod compaction;
 mod connections;
 mod hints;
+mod hints_over_nats;
 mod operations;
 mod run_streams;
 mod schema;

@@ -7,6 +7,7 @@ mod fleet;
 mod full_disk;
 mod lost_connections;
 mod lost_readers;
+mod nats;
 mod outages;
 mod overload;
 mod restored_database;
