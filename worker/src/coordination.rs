@@ -275,7 +275,7 @@ pub async fn spawn_items(
                 Err(_) => SpawnWhat::Refused(format!("resume_run_id: {run} is not a valid run id")),
             },
             (None, Some(definition)) => SpawnWhat::New(NewSpawn {
-                definition_id: definition.id,
+                definition_id: Some(definition.id),
                 timeout_s,
                 output_schema: None,
             }),

@@ -148,9 +148,10 @@ async fn attempt_run(
         None if run.turn_step > 0 || run.total_steps > 0 || run.forked_from_run_id.is_some() => None,
         None => Some(history::records_of(services, &run).await?),
     };
-    let mut initial = match &records {
-        Some(records) => history::initial_messages(services, &run, agent.definition.as_ref(), records).await?,
-        None => InitialMessages::default(),
+    let mut initial = match (&records, &agent.model_call) {
+        (Some(records), Some(call)) => history::of_model_call(call, records),
+        (Some(records), None) => history::initial_messages(services, &run, agent.definition.as_ref(), records).await?,
+        (None, _) => InitialMessages::default(),
     };
     let prices = match &records {
         Some(records) => records.prices.clone(),

@@ -308,10 +308,15 @@ impl Execution {
                 .reached(steps, run.total_steps.max(self.step), self.tree)
                 .or(self.out_of_calls().then_some(StopReason::ToolCalls))
         {
-            self.stopping = Some(reason);
+            let is_model_call = run.is_model_call();
             if let Err(end) = self.limit(reason.as_str(), &reason.explanation()).await {
                 return Next::End(end);
             }
+            if is_model_call {
+                // A summary is not what its program has asked for.
+                return Next::End(self.paused(reason));
+            }
+            self.stopping = Some(reason);
             let message = Message::user(reason.instruction());
             injected.push(("user", json!(message)));
             self.messages.push(message);

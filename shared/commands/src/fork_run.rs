@@ -197,7 +197,9 @@ impl ForkRun<'_> {
             None => None,
         };
         let why = match &definition {
-            None if source.agent_name.is_some() => "the agent definition of the run has been deleted",
+            None if source.agent_name.is_some() => {
+                "the agent definition of the run has been deleted, or the run answers a model call of a program, which has none"
+            }
             Some(definition) if !definition.is_open() => {
                 "the run's agent is internal and can be started only by other agents and tasks"
             }

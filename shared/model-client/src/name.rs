@@ -265,11 +265,25 @@ impl ModelSettings {
     /// Returns the model of conversations without an agent, and of definitions that name [`DEFAULT_MODEL`]. Without any
     /// key: the first one.
     pub(crate) fn chat_model(&self) -> &str {
-        let has_key = |provider| ProviderKind::of(provider).is_some_and(|kind| self.missing_variable(kind).is_none());
         self.chat_model.as_deref().unwrap_or_else(|| {
-            let with_key = CHAT_MODELS.iter().find(|(provider, _)| has_key(provider));
+            let with_key = CHAT_MODELS.iter().find(|(provider, _)| self.has_key(provider));
             with_key.unwrap_or(&CHAT_MODELS[0]).1
         })
+    }
+
+    /// Returns whether the provider with this prefix has all that it requires.
+    fn has_key(&self, provider: &str) -> bool {
+        ProviderKind::of(provider).is_some_and(|kind| self.missing_variable(kind).is_none())
+    }
+
+    /// Returns whether models of the provider with this prefix can be called by the names that the catalogue has: it has a key, and OpenAI's are
+    /// its own. Ollama needs no key; it counts if its address is set.
+    pub(crate) fn offers(&self, provider: &str) -> bool {
+        match ProviderKind::of(provider) {
+            Some(ProviderKind::Ollama) => self.ollama_host.is_some(),
+            Some(kind) => self.has_key(provider) && self.heeds_retirement(kind),
+            None => false,
+        }
     }
 
     /// Returns whether retired models are unavailable in this deployment: a custom server behind OPENAI_BASE_URL may

@@ -19,6 +19,8 @@ use crate::{ModelError, Provider};
 
 /// The only model of the `demo` provider.
 pub(crate) const DEMO_MODEL: &str = "graph";
+/// Maximum number of models in an error.
+const LISTED_MAX: usize = 40;
 
 /// All models available to this process.
 #[derive(Clone)]
@@ -135,6 +137,30 @@ impl Models {
         })
     }
 
+    /// Returns why a model can't be resolved, with the models that can: those of the catalogue whose providers have a key here.
+    pub fn explain(&self, error: &ModelError) -> String {
+        let today = known::today();
+        let is_offered = |model: &&known::Model| self.settings.offers(model.provider()) && !model.is_retired(today);
+        let offered = known::catalogue().all().iter().filter(is_offered);
+        let names: Vec<&str> = offered.map(|model| model.name.as_str()).collect();
+        if names.is_empty() && self.settings.openai.base_url.is_none() {
+            return format!(
+                "{error}. No model is configured: set the key of a provider in the workers' environment, such as OPENAI_API_KEY, \
+                ANTHROPIC_API_KEY or GEMINI_API_KEY"
+            );
+        }
+        let mut listed = names[..names.len().min(LISTED_MAX)].join(", ");
+        if names.len() > LISTED_MAX {
+            listed.push_str(&format!(" and {} more (`rejoin models`)", names.len() - LISTED_MAX));
+        }
+        if self.settings.openai.base_url.is_some() {
+            let of_server = "`openai:NAME` for any model of the server at OPENAI_BASE_URL";
+            let separator = if listed.is_empty() { "" } else { ", " };
+            listed.push_str(&format!("{separator}{of_server}"));
+        }
+        format!("{error}. The models here: `default`, {listed}")
+    }
+
     /// Returns the model of plain conversations, for definitions that use it if their own has no key. None: it has
     /// none, either.
     fn default_of(&self, or_default: bool) -> Result<Option<ModelName>, ModelError> {
@@ -203,6 +229,25 @@ mod tests {
     use rejoin_models::answering::Environment;
 
     use super::*;
+
+    #[test]
+    fn an_unknown_model_is_answered_with_the_known_ones() {
+        let explained = |variable: &str| {
+            let vars = HashMap::from([(variable.to_owned(), "k".to_owned())]);
+            let models = Models::new(ModelSettings::from_map(&vars)).expect("models");
+            let error = models.resolve(Some("mystery")).err().expect("an unknown model");
+            models.explain(&error)
+        };
+        let listed = explained("ANTHROPIC_API_KEY");
+        assert!(
+            listed.contains("mystery") && listed.contains("anthropic:claude-haiku-5-5") && !listed.contains(" gemini:"),
+            "{listed}"
+        );
+        let none = explained("OLLAMA_NOTHING");
+        assert!(none.contains("No model is configured"), "{none}");
+        let own = explained("OPENAI_BASE_URL");
+        assert!(own.contains("`openai:NAME`"), "{own}");
+    }
 
     /// With the same environment, an API expects the model that a worker uses.
     #[test]

@@ -14,6 +14,7 @@
 //! - `client_tools` `client_calls`   functions that a run's client executes; their calls
 //! - `remote_calls`   calls of functions in users' own programs
 //! - `remote_steps`   steps of those calls
+//! - `model_calls`    what those calls ask language models
 
 pub mod agent_assignment;
 pub mod agents;
@@ -27,6 +28,7 @@ pub mod contexts;
 pub mod conversations;
 pub mod feedback;
 pub mod messages;
+pub mod model_calls;
 pub mod prices;
 pub mod prompts;
 pub mod questions;

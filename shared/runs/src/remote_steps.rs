@@ -10,8 +10,14 @@ use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
+use crate::model_calls::ModelCall;
+
 /// Maximum number of steps of one call.
 pub const MAX_STEPS: i32 = 1_000;
+/// Maximum size of a step's output, and of what a step asks for, in bytes of JSON.
+pub const STEP_MAX_BYTES: usize = 256 * 1024;
+/// The kind of a model call on the wire. Its run is started like that of an agent, so it is stored as one.
+const MODEL: &str = "model";
 
 rejoin_types::text_enum! {
     /// Who executes a step.
@@ -24,7 +30,7 @@ rejoin_types::text_enum! {
         Event = "event",
         /// A user, who is asked by the run.
         Question = "question",
-        /// An agent, which is started by the run.
+        /// An agent, or a language model, for which the run starts another one.
         Agent = "agent",
     }
 }
@@ -51,7 +57,7 @@ pub struct RemoteStep {
     pub request: Option<Value>,
     pub output: Option<Value>,
     pub error: Option<String>,
-    /// The question, or the agent's run.
+    /// The question, or the run of the agent or the model call.
     pub reference: Option<Uuid>,
 }
 
@@ -60,6 +66,19 @@ impl RemoteStep {
         self.kind
             .parse()
             .expect("the table's check constraint allows only known kinds")
+    }
+
+    /// Returns what it asks a language model. None: it asks none.
+    pub fn model_call(&self) -> Option<ModelCall> {
+        self.request.as_ref().and_then(ModelCall::of)
+    }
+
+    /// Returns its kind as programs know it: that of a model call is `model`.
+    pub fn wire_kind(&self) -> &str {
+        match self.model_call() {
+            Some(_) => MODEL,
+            None => &self.kind,
+        }
     }
 
     pub fn status(&self) -> StepStatus {

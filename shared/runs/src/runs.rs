@@ -178,6 +178,12 @@ impl Run {
         self.parent_run_id.is_some()
     }
 
+    /// Returns whether it answers a model call of a user's program: a run started it, and it has no agent. (A run whose agent was deleted does
+    /// not begin.)
+    pub fn is_model_call(&self) -> bool {
+        self.is_sub_agent() && self.agent_definition_id.is_none()
+    }
+
     /// Returns its context. None: none was ever set.
     pub fn about(&self) -> Option<Context> {
         Context::stored(self.context.as_ref())

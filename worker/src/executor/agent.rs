@@ -7,6 +7,7 @@ use rejoin_model_client::fallback::{Candidate, Candidates};
 use rejoin_model_client::registry::{Replaced, Resolved};
 use rejoin_models::choice::ModelChoice;
 use rejoin_runs::agents::{self, AgentDefinition};
+use rejoin_runs::model_calls::{self, ModelCall};
 use rejoin_runs::prices::{self, ModelPrice};
 use rejoin_runs::runs::Run;
 
@@ -17,6 +18,8 @@ use crate::services::Services;
 pub(super) struct Agent {
     /// None: a plain conversation's run, or a deleted definition.
     pub(super) definition: Option<AgentDefinition>,
+    /// The request of a run that answers a model call: its definition is made of it.
+    pub(super) model_call: Option<ModelCall>,
     /// The model, or why it is unavailable.
     pub(super) model: Result<Resolved, ModelError>,
     /// The fallback models.
@@ -32,6 +35,8 @@ impl Agent {
             }
             None => None,
         };
+        let model_call = model_calls::of_run(&services.db.pool_sqlx, run).await?;
+        let definition = definition.or_else(|| model_call.as_ref().map(|call| call.definition(run)));
         let model = match definition.as_ref().and_then(FlowModel::of) {
             Some(flow) => Ok(Resolved {
                 name: flow.name(),
@@ -55,6 +60,7 @@ impl Agent {
             .collect();
         Ok(Self {
             definition,
+            model_call,
             model,
             fallbacks,
         })

@@ -25,7 +25,8 @@ pub(super) fn open(services: &Services, job: &ClaimedJob, run: &Run, agent: &Age
         number: job.attempt,
         workspace_id: run.workspace_id,
         conversation_id: run.conversation_id,
-        agent_id: definition.map(|definition| definition.id),
+        // The definition of a model call is not stored.
+        agent_id: run.agent_definition_id,
         agent_name: definition.map(|definition| definition.name.as_str()),
         model: &agent.model_name(),
     };

@@ -18,6 +18,7 @@ use rejoin_runs::compressions::Compression;
 use rejoin_runs::consoles::tools::READ_CONSOLE;
 use rejoin_runs::consoles::{self, attached};
 use rejoin_runs::contexts::{self, TurnContext};
+use rejoin_runs::model_calls::{ModelCall, Speaker};
 use rejoin_runs::runs::Run;
 use rejoin_runs::turn_records::{self, TurnRecords};
 use rejoin_runs::{prompts, run_messages};
@@ -143,6 +144,27 @@ pub async fn initial_messages(
         turn
     });
     Ok(initial)
+}
+
+/// Returns the messages of a model call, as its program has sent them: no instructions of the workspace, no context.
+pub fn of_model_call(call: &ModelCall, records: &TurnRecords) -> InitialMessages {
+    let system = run_messages::system_prompt(call.system.as_deref().unwrap_or_default(), None);
+    let said = call.messages.iter().map(|said| match said.role {
+        Speaker::User => ("user", json!(Message::user(said.text.as_str()))),
+        Speaker::Assistant => (
+            "assistant",
+            json!(Message::Assistant {
+                text: said.text.clone(),
+                tool_calls: Vec::new(),
+                reasoning: None,
+            }),
+        ),
+    });
+    InitialMessages {
+        messages: std::iter::once(("system", system)).chain(said).collect(),
+        has_pending: records.has_pending,
+        ..InitialMessages::default()
+    }
 }
 
 /// Returns the files of a chat message.

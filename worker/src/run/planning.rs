@@ -116,7 +116,7 @@ impl Execution {
                             agent_name: name.clone(),
                             task: planning::review_input(&new),
                             what: SpawnWhat::New(NewSpawn {
-                                definition_id: definition.id,
+                                definition_id: Some(definition.id),
                                 timeout_s: Some(REVIEW_TIMEOUT_S),
                                 output_schema: Some(planning::verdict_schema()),
                             }),

@@ -1,9 +1,10 @@
-//! What the function of a user's program waits for: a question to the user, or an agent. Its call is suspended; this run begins the steps, and
-//! stores what became of them. Then the call is handed out again.
+//! What the function of a user's program waits for: a question to the user, an agent, or a language model. Its call is suspended; this run begins
+//! the steps, and stores what became of them. Then the call is handed out again.
 
-use rejoin_commands::{DeferredWhat, EndRemoteCall, NewStep, RemoteEnd, SpawnWhat, StepWhat};
+use rejoin_commands::{DeferredWhat, EndRemoteCall, NewSpawn, NewStep, RemoteEnd, SpawnItem, SpawnWhat, StepWhat};
+use rejoin_runs::model_calls::ModelCall;
 use rejoin_runs::questions::{self, Question};
-use rejoin_runs::remote_steps::{self, RemoteStep, StepEnd, StepKind, StepStatus};
+use rejoin_runs::remote_steps::{self, RemoteStep, STEP_MAX_BYTES, StepEnd, StepKind, StepStatus};
 use rejoin_runs::runs::{self, Run, RunState};
 use rejoin_runs::tool_calls::ToolCallRow;
 use rejoin_tools::arguments;
@@ -58,6 +59,9 @@ impl Execution {
                 Err(why) => StepWhat::Refused(why),
             });
         }
+        if let Some(call) = step.model_call() {
+            return Ok(self.model_call_to_begin(step, call));
+        }
         if self.request.run.depth >= coordination::MAX_DEPTH {
             return Ok(StepWhat::Refused(
                 "a sub-agent of a sub-agent can't start agents".to_owned(),
@@ -84,6 +88,26 @@ impl Execution {
         Ok(StepWhat::Spawn(item))
     }
 
+    /// The run of a model call starts no agents, so it may be deeper in the tree than those that do.
+    fn model_call_to_begin(&self, step: &RemoteStep, call: ModelCall) -> StepWhat {
+        let models = &self.request.services.models;
+        if let Err(error) = models.of_definition(Some(&call.choice())) {
+            return StepWhat::Refused(models.explain(&error));
+        }
+        // What the tree of runs shows; the whole call is in the step.
+        let task = call.messages.last().map(|said| said.text.clone()).unwrap_or_default();
+        let new = NewSpawn {
+            definition_id: None,
+            timeout_s: None,
+            output_schema: call.output_schema,
+        };
+        StepWhat::Spawn(SpawnItem {
+            agent_name: step.name.clone(),
+            task,
+            what: SpawnWhat::New(new),
+        })
+    }
+
     /// Returns what became of a step that was begun. None: it has not ended.
     async fn step_end(&self, step: &RemoteStep) -> Result<Option<StepEnd>, sqlx::Error> {
         let db = &self.request.services.db.pool_sqlx;
@@ -106,10 +130,11 @@ impl Execution {
         }
         Ok(match runs::get(db, reference).await? {
             Some(child) if matches!(child.state(), RunState::Queued | RunState::Running | RunState::Waiting) => None,
+            Some(child) if step.model_call().is_some() => Some(answer_of(step.number, &child)),
             Some(child) => Some(StepEnd::completed(step.number, result_of(&child))),
             None => Some(StepEnd::failed(
                 step.number,
-                "the run of the agent was removed".to_owned(),
+                "the run of the step was removed".to_owned(),
             )),
         })
     }
@@ -138,4 +163,26 @@ fn result_of(run: &Run) -> Value {
         "runId": run.id, "agent": run.agent_name, "status": run.state, "steps": run.total_steps, "error": run.error,
         "summary": summary.map(|text| text.chars().take(SUMMARY_MAX_CHARS).collect::<String>()),
     })
+}
+
+/// The answer of a model as the output of a step.
+fn answer_of(number: i32, run: &Run) -> StepEnd {
+    if run.state() != RunState::Completed {
+        let code = run.error_code.as_deref().unwrap_or(&run.state);
+        let why = run.error.as_deref().unwrap_or("its run was cancelled");
+        return StepEnd::failed(number, format!("the model has not answered ({code}): {why}"));
+    }
+    let text = run.summary.as_deref().unwrap_or_default();
+    let output: Option<Value> = run.output_schema.as_ref().and_then(|_| serde_json::from_str(text).ok());
+    let answer = json!({"runId": run.id, "model": run.model, "text": text, "output": output, "usage": run.usage});
+    let bytes = answer.to_string().len();
+    if bytes > STEP_MAX_BYTES {
+        let why = format!(
+            "the model's answer has {bytes} bytes of JSON, and a step has at most {STEP_MAX_BYTES}; ask for a shorter one. It is in the \
+            history of the run {}",
+            run.id
+        );
+        return StepEnd::failed(number, why);
+    }
+    StepEnd::completed(number, answer)
 }

@@ -10,7 +10,7 @@ use rejoin_http::caller::{Caller, Worker};
 use rejoin_http::extract::{Body, Params, Segments};
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_runs::remote_calls::RemoteStatus;
-use rejoin_runs::remote_steps::{self, MAX_STEPS, RemoteStep, StepStatus};
+use rejoin_runs::remote_steps::{self, MAX_STEPS, RemoteStep, STEP_MAX_BYTES, StepStatus};
 use rejoin_types::text::{storable, storable_json};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -24,8 +24,6 @@ use crate::calls;
 use crate::steps::{self, Attempted, FunctionStep, Recorded};
 use crate::texts;
 
-/// Maximum size of a step's output, and of what a step asks for, in bytes of JSON.
-const STEP_MAX_BYTES: usize = 256 * 1024;
 /// Maximum length of a step's name, and of a signal's, in characters.
 pub const NAME_MAX_CHARS: usize = 200;
 /// Number of steps of a page.
@@ -151,7 +149,7 @@ pub struct StepPageParams {
 pub struct StepItem {
     pub number: i32,
     pub name: String,
-    /// `function`, `sleep`, `event`, `question` or `agent`
+    /// `function`, `sleep`, `event`, `question`, `agent` or `model`
     pub kind: String,
     /// `begun`, `completed` or `error`
     pub status: String,
@@ -163,8 +161,8 @@ impl From<RemoteStep> for StepItem {
     fn from(step: RemoteStep) -> Self {
         Self {
             number: step.number,
+            kind: step.wire_kind().to_owned(),
             name: step.name,
-            kind: step.kind,
             status: step.status,
             output: step.output,
             error: step.error,
@@ -234,7 +232,9 @@ pub(super) fn refused(why: Recorded, id: Uuid, attempt: i32) -> Problem {
         ),
         Recorded::Outside => Problem::conflict(
             "no_run",
-            format!("the call {id} was made outside of a run: it can't wait for signals, ask a user or start agents"),
+            format!(
+                "the call {id} was made outside of a run: it can't wait for signals, ask a user, start agents or call models"
+            ),
         ),
         Recorded::Recorded | Recorded::Stale => stale(id, attempt),
     }

@@ -1,4 +1,4 @@
-//! Calls that are handed back until a time, a signal, a user or an agent.
+//! Calls that are handed back until a time, a signal, a user, an agent or a language model.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,9 +7,10 @@ use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Worker};
 use rejoin_http::extract::{Body, Segments};
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
+use rejoin_runs::model_calls::ModelCall;
 use rejoin_runs::remote_calls::RemoteStatus;
 use rejoin_types::text::storable_json;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -19,7 +20,7 @@ use super::steps::{NAME_MAX_CHARS, checked_name, checked_size, refused};
 use super::{RemoteToolsState, Routes};
 use crate::steps::{self, Recorded, WaitStep};
 
-/// Maximum number of questions and agents that one suspension waits for.
+/// Maximum number of questions, agents and model calls that one suspension waits for.
 const WAITS_MAX: usize = 100;
 /// Maximum duration of a sleep and of a wait for a signal, in seconds: a year.
 const WAIT_MAX_S: f64 = 365.0 * 86_400.0;
@@ -34,7 +35,7 @@ pub fn routes() -> Routes {
 pub struct SuspensionBody {
     pub worker_id: Uuid,
     pub attempt: i32,
-    /// One sleep or event, or up to 100 questions and agents
+    /// One sleep or event, or up to 100 questions, agents and model calls
     pub steps: Vec<WaitBody>,
 }
 
@@ -92,6 +93,37 @@ pub enum Wait {
         /// JSON Schema of its answer
         output_schema: Option<Value>,
     },
+    /// A language model, which answers
+    Model {
+        /// What it is asked, and what was said before, the newest message last: 1 to 1,000
+        messages: Vec<ModelMessage>,
+        /// The system prompt
+        system: Option<String>,
+        /// `provider:model` or a well-known name; null: that of plain conversations
+        model: Option<String>,
+        /// JSON Schema of the answer, an object; null: any text
+        output_schema: Option<Value>,
+        /// Maximum length of the answer, including reasoning, in tokens
+        max_tokens: Option<u32>,
+        /// The sampling temperature, 0 to 2
+        temperature: Option<f64>,
+    },
+}
+
+/// Who has said something
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelRole {
+    User,
+    Assistant,
+}
+
+/// A message to a language model, or an earlier answer of one
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModelMessage {
+    pub role: ModelRole,
+    pub text: String,
 }
 
 impl Wait {
@@ -121,6 +153,20 @@ impl Wait {
                 json!({"agent": agent, "task": task, "timeoutS": timeout_s, "outputSchema": output_schema}),
                 None,
             ),
+            // Its run is started like that of an agent (docs/decisions/0065-model-calls.md).
+            Self::Model {
+                messages,
+                system,
+                model,
+                output_schema,
+                max_tokens,
+                temperature,
+            } => (
+                "agent",
+                json!({"messages": messages, "system": system, "model": model, "outputSchema": output_schema, "maxTokens": max_tokens,
+                       "temperature": temperature}),
+                None,
+            ),
         };
         WaitStep {
             number,
@@ -133,7 +179,7 @@ impl Wait {
 
     /// Whether its run executes it.
     fn is_of_run(&self) -> bool {
-        matches!(self, Self::Question { .. } | Self::Agent { .. })
+        matches!(self, Self::Question { .. } | Self::Agent { .. } | Self::Model { .. })
     }
 
     /// Err: what is wrong with it.
@@ -141,7 +187,7 @@ impl Wait {
         let seconds = match self {
             Self::Sleep { seconds } => Some(*seconds),
             Self::Event { timeout_s, .. } => *timeout_s,
-            Self::Question { .. } | Self::Agent { .. } => None,
+            Self::Question { .. } | Self::Agent { .. } | Self::Model { .. } => None,
         };
         if seconds.is_some_and(|seconds| !(0.0..=WAIT_MAX_S).contains(&seconds)) {
             return Err(format!("a wait takes 0 to {WAIT_MAX_S} seconds"));
@@ -157,6 +203,14 @@ impl Wait {
             _ => Ok(()),
         }
     }
+}
+
+/// Validates a model call on a blocking thread: its schema may come from anywhere.
+async fn check_apart(call: ModelCall) -> Result<(), Problem> {
+    let checked = tokio::task::spawn_blocking(move || call.check()).await;
+    checked
+        .map_err(|_| Problem::internal())?
+        .map_err(|why| Problem::bad_request("invalid_suspension", why))
 }
 
 /// Suspend a call
@@ -178,7 +232,8 @@ async fn suspend(
     let of_run = body.steps.iter().filter(|step| step.wait.is_of_run()).count();
     let is_one = body.steps.len() == 1;
     if !(is_one || of_run == body.steps.len()) || !(1..=WAITS_MAX).contains(&body.steps.len()) {
-        let detail = format!("a suspension has one sleep or event, or 1 to {WAITS_MAX} questions and agents");
+        let detail =
+            format!("a suspension has one sleep or event, or 1 to {WAITS_MAX} questions, agents and model calls");
         return Err(Problem::bad_request("invalid_suspension", detail));
     }
     let mut steps = Vec::with_capacity(body.steps.len());
@@ -189,6 +244,9 @@ async fn suspend(
         let name = checked_name(step.number, step.name)?;
         let step = step.wait.into_step(step.number, name);
         checked_size("request", &step.request)?;
+        if let Some(call) = ModelCall::of(&step.request) {
+            check_apart(call).await?;
+        }
         steps.push(step);
     }
     steps.sort_by_key(|step| step.number);

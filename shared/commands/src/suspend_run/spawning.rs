@@ -19,7 +19,7 @@ use rejoin_types::ids;
 /// A sub-agent requested by a call.
 #[derive(Debug, Clone)]
 pub struct SpawnItem {
-    /// The name given by the model.
+    /// The name given by the model; of a model call, that of its step.
     pub agent_name: String,
     pub task: String,
     pub what: SpawnWhat,
@@ -28,7 +28,8 @@ pub struct SpawnItem {
 /// A new run of an agent.
 #[derive(Debug, Clone)]
 pub struct NewSpawn {
-    pub definition_id: Uuid,
+    /// None: it answers a model call, which is on record in the step that asks.
+    pub definition_id: Option<Uuid>,
     pub timeout_s: Option<i32>,
     /// The schema of its answer, unless the agent defines it.
     pub output_schema: Option<Value>,
@@ -187,7 +188,7 @@ impl SuspendRun<'_> {
             workspace_id: run.workspace_id,
             conversation_id: run.conversation_id,
             user_id: run.user_id,
-            agent_definition_id: Some(new.definition_id),
+            agent_definition_id: new.definition_id,
             agent_name: Some(&item.agent_name),
             log_id: run.log_id,
             message_id: None,
