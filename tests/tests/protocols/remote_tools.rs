@@ -4,6 +4,7 @@
 //! - `durable` steps of functions, and what they wait for
 //! - `emitted` events that programs emit while they work
 //! - `held` runs that keep their slot while a program executes their calls
+//! - `model_calls` functions that ask language models
 //! - `outcomes` what becomes of a call whose program is lost, fails, or is not wanted
 //! - `registration` who may register what
 //! - `waiting` claims that wait, one after another
@@ -12,6 +13,7 @@ mod agents;
 mod durable;
 mod emitted;
 mod held;
+mod model_calls;
 mod outcomes;
 mod registration;
 mod waiting;

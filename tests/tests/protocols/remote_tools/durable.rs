@@ -21,7 +21,7 @@ impl Program {
     }
 
     /// The recorded steps of a call.
-    async fn steps(&self, call: &Value) -> Vec<Value> {
+    pub(super) async fn steps(&self, call: &Value) -> Vec<Value> {
         let path = format!(
             "/api/workers/{}/calls/{}/steps",
             self.queue,
@@ -37,7 +37,7 @@ pub(super) fn done(number: i32, name: &str, output: &str) -> Value {
     json!({"number": number, "name": name, "status": "completed", "output": output})
 }
 
-fn wait(number: i32, name: &str, wait: Value) -> Value {
+pub(super) fn wait(number: i32, name: &str, wait: Value) -> Value {
     json!({"number": number, "name": name, "wait": wait})
 }
 
