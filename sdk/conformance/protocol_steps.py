@@ -10,6 +10,9 @@ from typing import Any
 from protocol_records import Offered, ProblemError
 
 EVENT_MAX_BYTES = 256 * 1024
+MESSAGES_MAX = 1000
+OF_RUN = {"question", "agent", "model"}
+"""What the run of a call begins for it: several at once."""
 
 
 class StepRules:
@@ -127,20 +130,43 @@ class StepRules:
             "event": {"event": str, "timeoutS_": (int, float)},
             "question": {"question": str, "options_": list, "interactionType_": str, "placeholder_": str, "maxLength_": int},
             "agent": {"agent": str, "task": str, "timeoutS_": int, "outputSchema_": dict},
+            "model": {
+                "messages": list,
+                "system_": str,
+                "model_": str,
+                "outputSchema_": dict,
+                "maxTokens_": int,
+                "temperature_": (int, float),
+            },
         }
         kinds = [one["wait"].get("kind") for one in steps]
-        if not steps or len(steps) > 100 or (len(steps) > 1 and not {*kinds} <= {"question", "agent"}):
+        if not steps or len(steps) > 100 or (len(steps) > 1 and not {*kinds} <= OF_RUN):
             raise self.violation(400, "invalid_suspension", f"suspension {steps}")
         for one in steps:
             self.fields(one, number=int, name=str, wait=dict)
             self.fields(one["wait"], kind=str, **fields[one["wait"]["kind"]])
+            if one["wait"]["kind"] == "model":
+                self._check_model_call(one["wait"])
             if one["number"] in call.steps:
                 raise ProblemError(409, "step_changed")
         for one, kind in zip(steps, kinds, strict=True):
             step = {"number": one["number"], "name": one["name"], "kind": kind, "status": "begun", "output": None, "error": None}
             call.steps[one["number"]] = step
         call.status, call.waits, call.suspensions = "suspended", steps, call.suspensions + 1
-        return "suspended" if {*kinds} & {"question", "agent"} else "waiting"
+        return "suspended" if {*kinds} & OF_RUN else "waiting"
+
+    def _check_model_call(self, call: Any) -> None:
+        messages, schema = call["messages"], call.get("outputSchema")
+        for message in messages:
+            self.fields(message, role=str, text=str)
+        if not 1 <= len(messages) <= MESSAGES_MAX or messages[-1]["role"] != "user":
+            raise self.violation(400, "invalid_suspension", f"the messages of the model call {call}")
+        if any(one["role"] not in ("user", "assistant") or not one["text"].strip() for one in messages):
+            raise self.violation(400, "invalid_suspension", f"a message of the model call {call}")
+        if call.get("maxTokens", 1) < 1 or not 0 <= call.get("temperature", 0) <= 2 or not call.get("model", "default").strip():
+            raise self.violation(400, "invalid_suspension", f"the options of the model call {call}")
+        if schema is not None and schema.get("type") != "object":
+            raise self.violation(400, "invalid_suspension", f"the output of the model call {call}")
 
     def steps(self, id_: str, query: str) -> list[Any]:
         """A page of recorded steps."""

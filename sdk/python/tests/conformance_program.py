@@ -102,6 +102,25 @@ def order(article: str, call: CallContext) -> Any:
 
 
 @tool(durable=True)
+def judge(order: str, call: CallContext) -> Any:
+    """Judges an order."""
+
+    def note() -> None:
+        held("note", call)
+        effect("note")
+
+    question = f"Is {order} fraud?"
+    schema = {"type": "object", "properties": {"fraud": {"type": "boolean"}}, "required": ["fraud"]}
+    verdict = call.model(
+        question, system="You know fraud.", model="default", output_schema=schema, max_tokens=50, temperature=0, name="verdict"
+    )
+    call.step("note", note, idempotent=True)
+    messages = [{"role": "user", "text": question}, {"role": "assistant", "text": verdict.text}, {"role": "user", "text": "Why?"}]
+    why = call.model(messages)
+    return [(verdict.output or {})["fraud"], verdict.model, why.text, why.usage.output_tokens]
+
+
+@tool(durable=True)
 def report(name: str, call: CallContext) -> Any:
     """Reports its progress."""
 
@@ -148,4 +167,4 @@ helper = Agent(
 
 if __name__ == "__main__":
     limits = Limits(pause_min_s=0.02, pause_max_s=0.2)
-    Worker([echo, fail, retry, hold, hold_idempotent, quick, count, order, report, clerk, helper], slots=4, limits=limits).run()
+    Worker([echo, fail, retry, hold, hold_idempotent, quick, count, order, judge, report, clerk, helper], slots=4, limits=limits).run()

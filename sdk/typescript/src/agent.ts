@@ -108,8 +108,8 @@ export interface AgentDefinition {
 }
 
 /**
- * Makes an agent of a function: it gets the user's message, and its result is the answer. No model of Rejoin is asked: the function calls one
- * itself, or starts agents with `call.spawn`.
+ * Makes an agent of a function: it gets the user's message, and its result is the answer. The function asks models with `call.model`,
+ * calls one itself, or starts agents with `call.spawn`.
  *
  * Throws a `TypeError` or a `RangeError`, with what to change, if it can't be an agent.
  */

@@ -1,6 +1,14 @@
 /** What a tool's function can know and do about its call: its second argument. */
 import { Answer, type Emitted, eventOf, type Piece } from './answers.js';
 import { StepFailedError } from './errors.js';
+import {
+  type ModelAnswer,
+  type ModelOptions,
+  type ModelOutputOf,
+  modelAnswerOf,
+  modelCall,
+  type Prompt,
+} from './modelCalls.js';
 import { checkpointJson, isOfAbort } from './outcomes.js';
 import type { Schema } from './schemas.js';
 import * as steps from './steps.js';
@@ -58,7 +66,7 @@ export interface SpawnOptions {
 /**
  * The context of a call. Made by hand it is one for unit tests, which sends nothing.
  *
- * A wait (`sleep`, `waitForEvent`, `askUser`, `spawn`, `map`) leaves the function: without a recorded result, it rejects with an object that is
+ * A wait (`sleep`, `waitForEvent`, `askUser`, `model`, `spawn`, `map`) leaves the function: without a recorded result, it rejects with an object that is
  * not an `Error`; if code catches it, the call waits all the same, whatever the function returns or throws then.
  */
 export class CallContext {
@@ -211,6 +219,27 @@ export class CallContext {
     asked(() => {
       const output = this.#output('question', steps.questionName(question), steps.question(question, options ?? {}));
       return steps.answerOf(output) as AnswerOf<O>;
+    });
+
+  /**
+   * Asks a language model of the server, waits without a slot of a worker, and returns its answer.
+   *
+   * The server's keys, prices, limits and budgets apply; the program needs no key of a provider. Readers get the words at once, as those of a
+   * sub-agent with the `name`. The answer is recorded: when this tool begins again, the model is not asked again. With `outputSchema`, the answer
+   * has `output`, as zod has parsed it. What is asked has at most 256 KiB.
+   *
+   * Rejects with a `StepFailedError`, with the reason, if the model has not answered: there is no such model, it has no key, its provider has
+   * failed, a limit is reached; and with a `TypeError` or a `RangeError`, with what to change, if it can't be asked this.
+   */
+  readonly model = <S extends Schema | undefined = undefined>(
+    prompt: Prompt,
+    options: ModelOptions<S> = {},
+  ): Promise<ModelAnswer<ModelOutputOf<S>>> =>
+    asked(() => {
+      const { name = 'model', ...others } = options;
+      const { wait, shape } = modelCall(prompt, others);
+      const answer = modelAnswerOf(this.#output('model', name, wait), shape);
+      return answer as Promise<ModelAnswer<ModelOutputOf<S>>>;
     });
 
   /** Starts an agent as a sub-agent of the run, waits without a slot of a worker, and returns its result. */

@@ -7,7 +7,7 @@
  * - `tool`         `tool`
  * - `agent`        `agent`: of a function; `promptedAgent`: of a prompt; `agentTexts`: their names and descriptions
  * - `callContext`  what a function can know and do about its call
- * - `steps`        steps of durable functions, recorded once
+ * - `steps`        steps of durable functions, recorded once; `modelCalls`: those that ask language models
  * - `answers`      what functions publish while they work
  * - `outcomes`     how a call has ended: results and errors become JSON
  * - `requests`     the requests of the protocol, and what they return
@@ -62,6 +62,7 @@ export {
 export type { AnyTool } from './handler.js';
 export type { Limits } from './limits.js';
 export type { Logger } from './logger.js';
+export type { ModelAnswer, ModelMessage, ModelOptions, ModelOutputOf, ModelUsage, Prompt } from './modelCalls.js';
 export { PromptedAgent, type PromptedAgentDefinition, type PromptedAgentOptions } from './promptedAgent.js';
 export type { JsonSchema, Schema } from './schemas.js';
 export type { ApiKey } from './settings.js';

@@ -20,13 +20,13 @@ export const NAME_MAX = 200;
 /** Maximum duration of a sleep and of a wait for a signal: a year. */
 const WAIT_MAX_S = 365 * 86_400;
 
-export type StepKind = 'function' | 'sleep' | 'event' | 'question' | 'agent';
+export type StepKind = 'function' | 'sleep' | 'event' | 'question' | 'agent' | 'model';
 
 /** A step that an earlier execution has recorded. */
 export interface RecordedStep {
   readonly number: number;
   readonly name: string;
-  /** `function`, `sleep`, `event`, `question` or `agent`. */
+  /** `function`, `sleep`, `event`, `question`, `agent` or `model`. */
   readonly kind: string;
   /** `begun`, `completed` or `error`. */
   readonly status: string;
@@ -186,7 +186,7 @@ export function outputJson(name: string, output: unknown): unknown {
 /** Returns what is recorded of a step that has thrown this. */
 export function failureText(error: unknown): string {
   if (error instanceof Suspend)
-    return "A step can't contain steps: call step, sleep, waitForEvent, askUser, spawn and map outside of it.";
+    return "A step can't contain steps: call step, sleep, waitForEvent, askUser, model, spawn and map outside of it.";
   return error instanceof StepFailedError ? text(error.message) : ofError(error).error;
 }
 

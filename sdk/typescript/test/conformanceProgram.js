@@ -94,6 +94,34 @@ const tools = [
     },
   }),
   tool({
+    name: 'judge',
+    description: 'Judges an order.',
+    input: z.object({ order: z.string() }),
+    durable: true,
+    run: async ({ order }, call) => {
+      const note = async () => {
+        await held('note', call);
+        effect('note');
+      };
+      const question = `Is ${order} fraud?`;
+      const verdict = await call.model(question, {
+        system: 'You know fraud.',
+        model: 'default',
+        outputSchema: { type: 'object', properties: { fraud: { type: 'boolean' } }, required: ['fraud'] },
+        maxTokens: 50,
+        temperature: 0,
+        name: 'verdict',
+      });
+      await call.step('note', note, { idempotent: true });
+      const why = await call.model([
+        { role: 'user', text: question },
+        { role: 'assistant', text: verdict.text },
+        { role: 'user', text: 'Why?' },
+      ]);
+      return [verdict.output.fraud, verdict.model, why.text, why.usage.outputTokens];
+    },
+  }),
+  tool({
     ...named,
     name: 'report',
     durable: true,

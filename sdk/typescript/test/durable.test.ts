@@ -106,7 +106,7 @@ describe('steps', () => {
   test('contain no steps', async () => {
     const call = await served(({ step, sleep }) => step('outer', () => sleep(0)));
     expect(call.error).toBe(
-      "StepFailedError: A step can't contain steps: call step, sleep, waitForEvent, askUser, spawn and map outside of it.",
+      "StepFailedError: A step can't contain steps: call step, sleep, waitForEvent, askUser, model, spawn and map outside of it.",
     );
   });
 

@@ -29,7 +29,7 @@ export type Status = 'waiting' | 'running' | 'suspended' | 'completed' | 'error'
 export interface Step {
   readonly number: number;
   readonly name: string;
-  readonly kind: 'function' | 'sleep' | 'event' | 'question' | 'agent';
+  readonly kind: 'function' | 'sleep' | 'event' | 'question' | 'agent' | 'model';
   status: 'begun' | 'completed' | 'error';
   output: unknown;
   error: string | null;
@@ -83,6 +83,12 @@ const isOneOf =
   (...values: string[]): Check =>
   (value) =>
     values.includes(value as string);
+
+/** A message of a model call. */
+const isSaid: Check = (value) => {
+  const { role, text, ...others } = Object(value) as Body;
+  return isOneOf('user', 'assistant')(role) && isText(text) && text !== '' && Object.keys(others).length === 0;
+};
 
 /** The fields of each request. Those with a name that ends in `?` may be absent. */
 export const FIELDS = {
@@ -149,6 +155,15 @@ export const FIELDS = {
     'maxLength?': isWhole,
   },
   agent: { kind: isText, agent: isText, task: isText, 'timeoutS?': isWhole, 'outputSchema?': isObject },
+  model: {
+    kind: isText,
+    messages: (value) => Array.isArray(value) && value.every(isSaid) && (value.at(-1) as Body).role === 'user',
+    'system?': isText,
+    'model?': (value) => isText(value) && (value as string).trim() !== '',
+    'outputSchema?': (value) => isObject(value) && (value as Body).type === 'object',
+    'maxTokens?': (value) => isWhole(value) && (value as number) >= 1,
+    'temperature?': (value) => isNumber(value) && (value as number) >= 0 && (value as number) <= 2,
+  },
 } satisfies Record<string, Record<string, Check>>;
 
 /** Returns the names of the fields that are missing, unknown or of another type. */

@@ -8,7 +8,7 @@ const NAME_MAX = 200;
 const WAITS_MAX = 100;
 const WAIT_MAX_S = 365 * 86_400;
 
-type WaitKind = 'sleep' | 'event' | 'question' | 'agent';
+type WaitKind = 'sleep' | 'event' | 'question' | 'agent' | 'model';
 type Violate = (status: number, code: string, what: string) => Problem;
 
 /** A step of a suspension. */
@@ -19,7 +19,7 @@ interface Waiting {
 }
 
 export function isWaitKind(kind: string): kind is WaitKind {
-  return ['sleep', 'event', 'question', 'agent'].includes(kind);
+  return ['sleep', 'event', 'question', 'agent', 'model'].includes(kind);
 }
 
 /** Waits for a time or a signal are over; the attempt has read no steps. */
@@ -115,7 +115,7 @@ export function signal(call: Offered, name: string, data: unknown): boolean {
   return true;
 }
 
-/** A question or an agent has ended. */
+/** A question, an agent or a model call has ended. */
 export function end(call: Offered, number: number, end: { output: unknown } | { error: string }): void {
   const step = call.steps.get(number);
   if (call.status !== 'suspended' || step?.status !== 'begun') throw new Error(`the call does not wait for ${number}`);
@@ -126,7 +126,7 @@ export function end(call: Offered, number: number, end: { output: unknown } | { 
 }
 
 function isOfRun(kind: string): boolean {
-  return kind === 'question' || kind === 'agent';
+  return kind === 'question' || kind === 'agent' || kind === 'model';
 }
 
 function isPossible({ number, name, wait }: Waiting): boolean {

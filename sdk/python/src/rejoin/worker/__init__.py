@@ -7,7 +7,7 @@ Pure, without I/O:
 - `arguments`   a function's signature becomes the JSON Schema of its arguments, and JSON becomes arguments
 - `tools`       `@tool`; `agents`: `@agent` and `Agent`
 - `context`     what a function can know and do about its call
-- `steps`       steps of durable functions, recorded once
+- `steps`       steps of durable functions, recorded once; `model_calls`: those that ask language models
 - `answers`     what functions publish while they work
 - `outcomes`    how a call has ended: results and exceptions become JSON
 - `requests`    the requests of the protocol, and what they return
@@ -24,8 +24,9 @@ With I/O:
 Invariant: user code runs in no thread that sends heartbeats, so a function that blocks does not lose the calls of the others.
 """
 
-from .agents import Agent, AgentFunction, Said, agent
+from .agents import Agent, AgentFunction, agent
 from .context import AsyncCallContext, CallContext
+from .model_calls import ModelAnswer, Prompt, Said
 from .steps import AgentResult, Journal, RecordedStep
 from .tools import Tool, tool
 from .worker import Worker
@@ -37,6 +38,8 @@ __all__ = [
     "AsyncCallContext",
     "CallContext",
     "Journal",
+    "ModelAnswer",
+    "Prompt",
     "RecordedStep",
     "Said",
     "Tool",

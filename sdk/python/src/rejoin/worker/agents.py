@@ -8,20 +8,11 @@ from typing import Any, Generic, TypeAlias, overload
 
 from pydantic import BaseModel
 
-from ..model import Model
 from .tools import P, R, Tool, WhenAbsent
 
 # Maximum length of a name and a description, in characters.
 _TEXT_MAX = 200
 PROMPT_MAX_CHARS = 200_000
-
-
-class Said(Model):
-    """An earlier message of a conversation."""
-
-    role: str
-    """`user` or `assistant`."""
-    text: str
 
 
 class AgentFunction(Generic[P, R]):
@@ -197,8 +188,8 @@ def agent(
 def agent(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Makes an agent of a function, as `@agent` or `@agent(…)`: it gets the user's message, and its result is the answer.
 
-    Its parameters are `message: str`, `history: list[Said]` if it needs what was said before, and a context as that of a tool. No model of
-    Rejoin is asked: the function calls one itself, or starts agents with `call.spawn`.
+    Its parameters are `message: str`, `history: list[Said]` if it needs what was said before, and a context as that of a tool. The
+    function asks models with `call.model`, calls one itself, or starts agents with `call.spawn`.
 
     - `name`: by which it is chosen; default is the function's.
     - `description`: default is the docstring; its first line is shown.

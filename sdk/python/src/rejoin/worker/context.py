@@ -9,9 +9,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from pydantic import BaseModel
+
 from ..errors import CallCancelledError, StepFailedError
 from . import steps
 from .answers import Answer, Piece, event_of
+from .model_calls import ModelAnswer, Prompt, model_call
 from .outcomes import checkpoint_json
 from .steps import AgentResult, Ended, Journal, Kind, RecordedStep, Suspend, Wait, result_of
 
@@ -114,6 +117,9 @@ class _Context:
         if not named:
             return []
         return [AgentResult.model_validate(result_of(step)) for step in self._wait("agent", named)]
+
+    def _model(self, name: str, call: Mapping[str, Any]) -> ModelAnswer:
+        return ModelAnswer.model_validate(result_of(self._wait("model", [(name, call)])[0]))
 
     def _question(
         self, question: str, options: Iterable[str | Mapping[str, Any]], multiple: bool, placeholder: str | None, max_length: int | None
@@ -237,6 +243,34 @@ class CallContext(_Context):
         """
         return self._question(question, options, multiple, placeholder, max_length)
 
+    def model(
+        self,
+        prompt: Prompt,
+        *,
+        system: str | None = None,
+        model: str | None = None,
+        output_schema: type[BaseModel] | Mapping[str, Any] | None = None,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        name: str = "model",
+    ) -> ModelAnswer:
+        """Asks a language model of the server, waits without a slot of a worker, and returns its answer.
+
+        The server's keys, prices, limits and budgets apply; the program needs no key of a provider. Readers get the words at once, as
+        those of a sub-agent with the `name`. The answer is recorded: when this tool begins again, the model is not asked again.
+
+        - `prompt`: a text, or messages with `role` (`user` or `assistant`) and `text`, the newest last. Everything together has at most
+          256 KiB.
+        - `system`: what the model has to do, and how.
+        - `model`: `provider:model`, or a well-known name. Default: the model of plain conversations.
+        - `output_schema`: a pydantic model or the JSON Schema of an object, which the answer matches: `output`, and `parse(Model)`.
+        - `max_tokens`: maximum length of the answer, including reasoning. `temperature`: 0 to 2.
+
+        Raises `StepFailedError`, with the reason, if the model has not answered: there is no such model, it has no key, its provider has
+        failed, a limit is reached; and `TypeError` or `ValueError`, with what to change, if it can't be asked this.
+        """
+        return self._model(name, model_call(prompt, system, model, output_schema, max_tokens, temperature))
+
     def spawn(self, agent: str, task: str, *, timeout_s: int | None = None, output_schema: Mapping[str, Any] | None = None) -> AgentResult:
         """Starts an agent as a sub-agent of the run, waits without a slot of a worker, and returns its result."""
         return self._agents(agent, [task], timeout_s, output_schema)[0]
@@ -348,6 +382,34 @@ class AsyncCallContext(_Context):
         `multiple`, a list of values. Raises `StepFailedError` if there is none in time.
         """
         return self._question(question, options, multiple, placeholder, max_length)
+
+    async def model(
+        self,
+        prompt: Prompt,
+        *,
+        system: str | None = None,
+        model: str | None = None,
+        output_schema: type[BaseModel] | Mapping[str, Any] | None = None,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        name: str = "model",
+    ) -> ModelAnswer:
+        """Asks a language model of the server, waits without a slot of a worker, and returns its answer.
+
+        The server's keys, prices, limits and budgets apply; the program needs no key of a provider. Readers get the words at once, as
+        those of a sub-agent with the `name`. The answer is recorded: when this tool begins again, the model is not asked again.
+
+        - `prompt`: a text, or messages with `role` (`user` or `assistant`) and `text`, the newest last. Everything together has at most
+          256 KiB.
+        - `system`: what the model has to do, and how.
+        - `model`: `provider:model`, or a well-known name. Default: the model of plain conversations.
+        - `output_schema`: a pydantic model or the JSON Schema of an object, which the answer matches: `output`, and `parse(Model)`.
+        - `max_tokens`: maximum length of the answer, including reasoning. `temperature`: 0 to 2.
+
+        Raises `StepFailedError`, with the reason, if the model has not answered: there is no such model, it has no key, its provider has
+        failed, a limit is reached; and `TypeError` or `ValueError`, with what to change, if it can't be asked this.
+        """
+        return self._model(name, model_call(prompt, system, model, output_schema, max_tokens, temperature))
 
     async def spawn(
         self, agent: str, task: str, *, timeout_s: int | None = None, output_schema: Mapping[str, Any] | None = None

@@ -22,7 +22,7 @@ STEP_MAX_BYTES = 256 * 1024
 STEPS_MAX = 1000
 NAME_MAX = 200
 
-Kind: TypeAlias = Literal["function", "sleep", "event", "question", "agent"]
+Kind: TypeAlias = Literal["function", "sleep", "event", "question", "agent", "model"]
 
 
 class RecordedStep(Model):
