@@ -148,6 +148,15 @@ def test_a_durable_function_outlives_its_process(server: LiveServer, client: Cli
     assert (tmp_path / "effects").read_text().split() == ["price", "ship"]
 
 
+def test_a_function_asks_a_model_with_the_keys_of_the_server(server: LiveServer, client: Client, model: ScriptedModel) -> None:
+    question = marker()
+    model.script(question, Reply("It is not fraud."))
+    with program(server, client):
+        call = call_of(asked(server, client, model, "ask_model", question=question))
+    assert call.result == {"text": "It is not fraud.", "model": "openai:scripted", "tokens": 10}
+    assert model.prompts(question) == ["Answer in one sentence."]
+
+
 def test_an_answer_of_an_agent_outlives_its_process(server: LiveServer, client: Client, tmp_path: Path) -> None:
     with program(server, client) as first:
         turn = client.send(f"Tell me a story in {tmp_path}", agent="narrator")

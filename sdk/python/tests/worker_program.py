@@ -81,6 +81,13 @@ def order(folder: str, call: CallContext) -> dict[str, object]:
     }
 
 
+@tool(durable=True)
+def ask_model(question: str, call: CallContext) -> dict[str, object]:
+    """Asks a model, and returns its answer."""
+    answer = call.model(question, system="Answer in one sentence.", model="openai:scripted")
+    return {"text": answer.text, "model": answer.model, "tokens": answer.usage.output_tokens}
+
+
 @agent
 def narrator(message: str, call: CallContext) -> None:
     """Tells a story. It creates `telling-ATTEMPT` in the folder that the message names, and waits for a file `end` there."""
@@ -121,7 +128,7 @@ def worker_process(url: str, api_key: str, drain_timeout_s: float = 60) -> Itera
 
 if __name__ == "__main__":
     Worker(
-        [echo, hold, hold_idempotent, narrator, order, pay, repeater, wait_cancelled],
+        [ask_model, echo, hold, hold_idempotent, narrator, order, pay, repeater, wait_cancelled],
         slots=4,
         name=f"program-{os.getpid()}",
         drain_timeout_s=float(sys.argv[1]),
