@@ -157,7 +157,8 @@ export const FIELDS = {
   agent: { kind: isText, agent: isText, task: isText, 'timeoutS?': isWhole, 'outputSchema?': isObject },
   model: {
     kind: isText,
-    messages: (value) => Array.isArray(value) && value.every(isSaid) && (value.at(-1) as Body).role === 'user',
+    messages: (value) =>
+      Array.isArray(value) && value.every(isSaid) && (value.at(-1) as Body | undefined)?.role === 'user',
     'system?': isText,
     'model?': (value) => isText(value) && (value as string).trim() !== '',
     'outputSchema?': (value) => isObject(value) && (value as Body).type === 'object',
