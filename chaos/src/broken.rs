@@ -12,6 +12,7 @@ use crate::checker::Violation;
 use crate::faults;
 use crate::load;
 use crate::run::{self, Options};
+use crate::servers::Kind;
 use crate::world::{self, Shape};
 
 /// Short, so that waiting for its end does not take long.
@@ -175,7 +176,7 @@ async fn play_once(scene: &Scene, seed: u64) -> Result<Caught> {
             workers: 3,
             lease: LEASE,
             directory: world::directory(scene.fault.name()),
-            standby: false,
+            servers: Kind::Single,
             environment: vec![(rejoin_faults::VARIABLE.to_owned(), scene.fault.name().to_owned())],
         },
     };

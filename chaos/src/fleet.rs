@@ -17,7 +17,7 @@ use rejoin_cli::dev::process::{self, Signal};
 use rejoin_egress::watchdog::Watchdog;
 use tokio::time::Instant;
 
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, Upstream};
 
 /// Timeout of a process asked to stop, reported as a failure.
 const LEAVE_LIMIT: Duration = Duration::from_secs(40);
@@ -55,9 +55,9 @@ pub struct Member {
 
 impl Member {
     pub async fn new(name: String, role: Role, place: &Place, settings: &Settings) -> Result<Self> {
-        let proxy = Proxy::start(place.socket.clone()).await?;
+        let proxy = Proxy::start(place.upstream.clone()).await?;
         Ok(Self {
-            database_url: proxy.url(&place.user, &place.database),
+            database_url: place.url(&proxy),
             name,
             role,
             proxy,
@@ -185,7 +185,7 @@ fn memory_bytes(pid: u32) -> Option<u64> {
 
 /// PostgreSQL's location.
 pub struct Place {
-    pub socket: PathBuf,
+    pub upstream: Upstream,
     pub user: String,
     pub database: String,
     pub watchdog: Arc<Watchdog>,
@@ -201,11 +201,16 @@ impl Place {
         });
         let (user, database) = named.context("the server's URL names user and database")?;
         Ok(Self {
-            socket: socket_of(server),
+            upstream: socket_of(server).into(),
             user: user.to_owned(),
             database: database.to_owned(),
             watchdog,
         })
+    }
+
+    /// Returns the address of the database that a process behind this proxy is given. All of them get theirs here.
+    pub fn url(&self, proxy: &Proxy) -> String {
+        proxy.url(&self.user, &self.database)
     }
 }
 

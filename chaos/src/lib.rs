@@ -5,6 +5,7 @@
 //! - `run`       a run from its start to its verdict; `broken`: runs that must fail
 //! - `soak`      an hour without faults; `plot`: its plots
 //! - `world`     all parts of a run; `fleet`: the processes; `proxy`: the proxies to PostgreSQL
+//! - `servers`   the database servers; `cluster`: a Patroni cluster; `ports`: free ports
 //! - `load`      users' load; `client`: posting; `readers`: reading; `plan`: expected turns
 //! - `model`     the scripted model; `tools`: tools with external effects; `worker`: `rejoin worker` with these tools
 //! - `mcp_server` an MCP server that hangs, dies and lies
@@ -18,6 +19,7 @@
 pub mod broken;
 pub mod checker;
 pub mod client;
+pub mod cluster;
 pub mod dags;
 pub mod evidence;
 pub mod faults;
@@ -27,12 +29,14 @@ pub mod mcp_server;
 pub mod model;
 pub mod plan;
 pub mod plot;
+pub mod ports;
 pub mod programs;
 pub mod proxy;
 pub mod readers;
 pub mod recovery;
 pub mod report;
 pub mod run;
+pub mod servers;
 pub mod soak;
 pub mod tools;
 pub mod witness;

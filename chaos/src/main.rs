@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 use rejoin_chaos::run::Options;
+use rejoin_chaos::servers::Kind;
 use rejoin_chaos::world::{self, Shape};
 use rejoin_chaos::{broken, checker, dags, faults, load, mcp_server, report, run, soak, worker};
 use rejoin_cli::exit::Exit;
@@ -166,7 +167,7 @@ async fn obey(command: Command) -> Result<ExitCode> {
                     lease: Duration::from_secs(15),
                     directory: directory.clone(),
                     environment: Vec::new(),
-                    standby: false,
+                    servers: Kind::Single,
                 },
                 out: args.out,
             };
@@ -187,7 +188,7 @@ async fn obey(command: Command) -> Result<ExitCode> {
                     lease: Duration::from_millis(1_500),
                     directory: directory.clone(),
                     environment: Vec::new(),
-                    standby: false,
+                    servers: Kind::Single,
                 },
             };
             let is_well = dags::run(&options).await?;
@@ -255,7 +256,7 @@ async fn start(args: RunArgs) -> Result<ExitCode> {
             lease: Duration::from_millis(args.lease_ms),
             directory: args.evidence.clone().unwrap_or_else(|| world::directory(&label)),
             environment: Vec::new(),
-            standby: args.standby,
+            servers: if args.standby { Kind::WithStandby } else { Kind::Single },
         },
     };
     if args.standby {

@@ -211,4 +211,5 @@ pub async fn stop(world: &World) {
             tracing::warn!(error = format!("{error:#}"), "a process could not be ended");
         }
     }
+    world.servers.end().await;
 }

@@ -6,8 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use rand::RngExt as _;
-use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
 use rejoin_egress::watchdog::Watchdog;
 use rejoin_identity::auth;
 use rejoin_identity::workspaces;
@@ -23,16 +21,15 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::evidence::Evidence;
-use crate::fleet::{Member, Place, Role, Settings};
+use crate::fleet::{Member, Role, Settings};
 use crate::plan::{AGENT, ASK, PLAN, SPAWN, TASKS};
 use crate::proxy::Proxy;
-use crate::{mcp_server, model, tools, witness};
+use crate::servers::{Kind, Servers};
+use crate::{mcp_server, model, ports, tools, witness};
 
 /// Timeout of the fleet's start.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Below the ephemeral port range.
-const PORTS: std::ops::Range<u16> = 15_000..30_000;
 /// Number of users, alternating between two projects.
 const USERS: usize = 4;
 
@@ -46,14 +43,7 @@ pub struct Shape {
     pub directory: PathBuf,
     /// Additional environment of every process.
     pub environment: Vec<(String, String)>,
-    /// Whether there is a synchronous standby.
-    pub standby: bool,
-}
-
-/// The database servers. The lock's holder may change them.
-pub struct Servers {
-    pub primary: PrivatePostgres,
-    pub standby: Option<PrivatePostgres>,
+    pub servers: Kind,
 }
 
 /// A user who posts and reads.
@@ -69,7 +59,7 @@ pub struct User {
 }
 
 pub struct World {
-    pub servers: tokio::sync::Mutex<Servers>,
+    pub servers: Servers,
     pub postgres_major: u32,
     /// Bypasses all faults, on the current primary.
     pub db: PgPool,
@@ -99,14 +89,14 @@ impl World {
         let evidence = Evidence::create(&shape.directory)?;
         let logs = shape.directory.join("logs");
         std::fs::create_dir_all(&logs)?;
-        let servers = servers(shape.standby).await?;
         let watchdog = Arc::new(Watchdog::start()?);
-        let place = Place::of(&servers.primary, watchdog.clone())?;
-        let calm = Proxy::start(place.socket.clone()).await?;
+        let servers = Servers::start(shape.servers, &logs, &watchdog).await?;
+        let place = servers.place(&watchdog).await?;
+        let calm = Proxy::start(place.upstream.clone()).await?;
         let db = PgPoolOptions::new()
             .max_connections(8)
             .acquire_timeout(READY_LIMIT)
-            .connect(&calm.url(&place.user, &place.database))
+            .connect(&place.url(&calm))
             .await?;
         witness::install(&db).await?;
         let users = users(&db).await?;
@@ -125,8 +115,7 @@ impl World {
         };
         let mut members = Vec::new();
         let mut apis = Vec::new();
-        for number in 0..shape.apis {
-            let listen = free_address()?;
+        for (number, listen) in ports::free(shape.apis)?.into_iter().enumerate() {
             apis.push(listen);
             members.push(Member::new(format!("api-{number}"), Role::Api { listen }, &place, &settings).await?);
         }
@@ -140,8 +129,8 @@ impl World {
             member.start(&mut *member.process.lock().await)?;
         }
         let world = Arc::new(Self {
-            postgres_major: servers.primary.major(),
-            servers: tokio::sync::Mutex::new(servers),
+            postgres_major: servers.major().await,
+            servers,
             db,
             calm,
             members,
@@ -221,42 +210,6 @@ impl World {
     }
 }
 
-/// A migrated server, and its standby.
-async fn servers(with_standby: bool) -> Result<Servers> {
-    let extra_settings: Vec<(String, String)> = vec![
-        ("max_connections".into(), "300".into()),
-        // When an event became visible: its transaction may have begun long before.
-        ("track_commit_timestamp".into(), "on".into()),
-    ];
-    let options = PostgresOptions {
-        extra_settings: extra_settings.clone(),
-        ..PostgresOptions::ephemeral()
-    };
-    let primary = PrivatePostgres::start(options).await?;
-    rejoin_cli::migrate::up(&primary.url()).await?;
-    if !with_standby {
-        return Ok(Servers { primary, standby: None });
-    }
-    let options = PostgresOptions {
-        extra_settings,
-        standby_of: Some(primary.socket_dir().to_owned()),
-        ..PostgresOptions::ephemeral()
-    };
-    let standby = PrivatePostgres::start(options).await?;
-    // From now on a commit is acknowledged once the standby has it.
-    let mut connection = PgConnection::connect(&primary.url()).await?;
-    for change in [
-        "alter system set synchronous_standby_names = '*'",
-        "select pg_reload_conf()",
-    ] {
-        sqlx::query(change).execute(&mut connection).await?;
-    }
-    Ok(Servers {
-        primary,
-        standby: Some(standby),
-    })
-}
-
 /// Lets workers start the MCP server, and retry soon after its failures.
 fn outside(evidence: &Evidence) -> Result<Vec<(String, String)>> {
     let file = evidence.directory.join("mcp-commands.json");
@@ -330,18 +283,6 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
         });
     }
     Ok(users)
-}
-
-/// Returns a free port that the system assigns to no connection: an API reuses it repeatedly.
-fn free_address() -> Result<SocketAddr> {
-    loop {
-        let address = SocketAddr::from(([127, 0, 0, 1], rand::rng().random_range(PORTS)));
-        match std::net::TcpListener::bind(address) {
-            Ok(_) => return Ok(address),
-            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
-            Err(error) => return Err(error).context("no port for an API"),
-        }
-    }
 }
 
 /// Returns a unique evidence directory, below the temporary one.

@@ -27,7 +27,7 @@ impl Fault for Crash {
     }
 
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
-        let servers = world.servers.lock().await;
+        let servers = world.servers.private().await?;
         servers.primary.stop_immediate().await?;
         let away = ms(dice, 0..2_000);
         sleep(away).await;
@@ -57,7 +57,7 @@ impl Fault for Restart {
     }
 
     async fn inject(&self, world: &World, _dice: &mut StdRng) -> Result<Injection> {
-        let servers = world.servers.lock().await;
+        let servers = world.servers.private().await?;
         let began = Instant::now();
         servers.primary.restart().await?;
         Ok(Injection::of(format!("took {} ms", began.elapsed().as_millis())))
@@ -175,7 +175,7 @@ impl Fault for FailOver {
     }
 
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
-        let mut servers = world.servers.lock().await;
+        let mut servers = world.servers.private().await?;
         let standby = servers.standby.take().context("there is no standby")?;
         let began = Instant::now();
         servers.primary.stop_immediate().await?;

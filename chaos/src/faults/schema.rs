@@ -32,7 +32,7 @@ impl Fault for Migration {
 
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         // One at a time, on a stable server.
-        let _servers = world.servers.lock().await;
+        let _servers = world.servers.private().await?;
         let table = *pick(dice, &TABLES);
         let (schema, _) = table.split_once('.').unwrap_or(("public", table));
         let mut connection = world.connect().await?;
