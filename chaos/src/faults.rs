@@ -211,7 +211,7 @@ pub async fn inject(world: &World, fault: &dyn Fault, dice: &mut StdRng) -> Resu
 }
 
 /// Restarts processes that ended by themselves, which none should, and returns them.
-async fn revive(world: &World) -> Vec<String> {
+pub(crate) async fn revive(world: &World) -> Vec<String> {
     let mut ended = Vec::new();
     for member in &world.members {
         // Another fault holds it: not by itself.

@@ -2,7 +2,7 @@
 //! afterwards whether the invariants were kept.
 //!
 //! # Layout
-//! - `run`       a run from its start to its verdict; `broken`: runs that must fail
+//! - `run`       a run from its start to its verdict; `broken`: runs that must fail; `ha`: runs over a Patroni cluster
 //! - `soak`      an hour without faults; `plot`: its plots
 //! - `world`     all parts of a run; `fleet`: the processes; `proxy`: the proxies to PostgreSQL
 //! - `servers`   the database servers; `cluster`: a Patroni cluster; `ports`: free ports
@@ -11,7 +11,7 @@
 //! - `mcp_server` an MCP server that hangs, dies and lies
 //! - `programs`  users' programs that serve tools over HTTP, and fail
 //! - `dags`      DAGs of tasks while workers are killed at random
-//! - `faults`    fault injection
+//! - `faults`    fault injection; `failovers`: that of a Patroni cluster, and its times
 //! - `evidence`  evidence outside the database; `witness`: the database's record of its jobs
 //! - `checker`   checks the invariants; one per file
 //! - `recovery`  recovery times; `report`: the report of a run
@@ -22,8 +22,10 @@ pub mod client;
 pub mod cluster;
 pub mod dags;
 pub mod evidence;
+pub mod failovers;
 pub mod faults;
 pub mod fleet;
+pub mod ha;
 pub mod load;
 pub mod mcp_server;
 pub mod model;

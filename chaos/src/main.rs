@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use rejoin_chaos::run::Options;
 use rejoin_chaos::servers::Kind;
 use rejoin_chaos::world::{self, Shape};
-use rejoin_chaos::{broken, checker, dags, faults, load, mcp_server, report, run, soak, worker};
+use rejoin_chaos::{broken, checker, dags, failovers, faults, ha, load, mcp_server, report, run, soak, worker};
 use rejoin_cli::exit::Exit;
 use rejoin_cli::global::Global;
 use rejoin_cli::out::Out;
@@ -27,6 +27,8 @@ struct Cli {
 enum Command {
     /// Load, faults, and a verdict
     Run(RunArgs),
+    /// Load over a Patroni cluster, faults of the cluster, and a verdict with their times (needs Patroni, etcd and HAProxy)
+    Ha(ha::Args),
     /// The verdict on what an earlier run (or a program of yours) left behind
     Check {
         #[arg(long, env = "DATABASE_URL")]
@@ -139,6 +141,10 @@ async fn obey(command: Command) -> Result<ExitCode> {
             rejoin_db::telemetry::init(false);
             start(args).await
         }
+        Command::Ha(args) => {
+            rejoin_db::telemetry::init(false);
+            ha::run(&args, &words(), &commit()).await.map(code)
+        }
         Command::Check { database_url, evidence } => {
             let db = PgPoolOptions::new()
                 .connect(&database_url)
@@ -202,6 +208,9 @@ async fn obey(command: Command) -> Result<ExitCode> {
             for fault in faults::all() {
                 println!("fault {:<24} {}", fault.name(), fault.number());
             }
+            for fault in failovers::faults::all() {
+                println!("fault {:<24} {}, of a Patroni cluster", fault.name(), fault.number());
+            }
             for load in load::all() {
                 println!("load  {}", load.name());
             }
@@ -263,8 +272,7 @@ async fn start(args: RunArgs) -> Result<ExitCode> {
         options.faults.push(std::sync::Arc::new(faults::FailOver));
     }
     let outcome = run::run(&options).await?;
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let page = report::markdown(&options, &outcome, &format!("chaos {}", words.join(" ")), &commit());
+    let page = report::markdown(&options, &outcome, &words(), &commit());
     println!("{page}");
     if let Some(path) = &args.report {
         std::fs::write(path, &page).with_context(|| format!("can't write {}", path.display()))?;
@@ -276,6 +284,12 @@ async fn start(args: RunArgs) -> Result<ExitCode> {
         println!("evidence: {}", outcome.evidence.display());
     }
     Ok(code(is_well))
+}
+
+/// How we were called.
+fn words() -> String {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    format!("chaos {}", words.join(" "))
 }
 
 /// The commit of the sources, if known.

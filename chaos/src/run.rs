@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use tokio::time::{Instant, interval, sleep, timeout};
@@ -14,6 +14,7 @@ use tracing::info;
 
 use crate::checker::{self, Case, Violation};
 use crate::evidence::Notes;
+use crate::failovers::{self, Failovers};
 use crate::faults::{self, Fault, Tally};
 use crate::load::{Crowd, Load};
 use crate::programs;
@@ -33,7 +34,7 @@ pub struct Options {
     pub seed: u64,
     /// Duration of fault injection.
     pub span: Duration,
-    /// Average interval between faults.
+    /// Average interval between faults. (Those of a cluster wait for each other.)
     pub every: Duration,
     /// Number of concurrent users.
     pub users: usize,
@@ -51,6 +52,8 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     pub tally: Tally,
     pub recoveries: Recoveries,
+    /// None: the database is not a cluster.
+    pub failovers: Option<Failovers>,
     pub counts: Counts,
     pub rest_after_ms: Option<u64>,
     pub evidence: PathBuf,
@@ -112,7 +115,19 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     }
     info!(seconds = options.span.as_secs(), "faults");
     let until = Instant::now() + options.span;
-    let raged = faults::rage(&world, &options.faults, options.seed, options.every, until).await;
+    let (raged, writes) = match world.servers.cluster() {
+        Ok(cluster) => {
+            let raging = failovers::rage(&world, cluster, &options.faults, options.seed, until);
+            let (raged, writes) = raging
+                .await
+                .with_context(|| format!("the evidence of this run is in {}", options.shape.directory.display()))?;
+            (raged, Some(writes))
+        }
+        Err(_) => {
+            let raging = faults::rage(&world, &options.faults, options.seed, options.every, until);
+            (raging.await, None)
+        }
+    };
     tally.add(raged);
     info!("everything is made good; waiting for it to come to rest");
     world.load_ends.cancel();
@@ -146,10 +161,15 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     world.evidence.flush()?;
     let case = checker::load(&world.db, &options.shape.directory).await?;
     info!("checking");
+    let failovers = match &writes {
+        Some(writes) => Some(Failovers::of(&case, writes, &world.db).await?),
+        None => None,
+    };
     let outcome = Outcome {
         violations: checker::check(&case),
         tally,
         recoveries: Recoveries::of(&case),
+        failovers,
         counts: Counts::of(&case),
         rest_after_ms,
         evidence: options.shape.directory.clone(),

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# What runs over a Patroni cluster need beside that of chaos runs: Patroni from PyPI, and Debian's etcd and HAProxy. Without them there is no run.
+# (Where systemd runs, Debian's packages start a service, too. Ours listen on other ports.)
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/setup-chaos.sh"
+
+# Where Patroni is installed: in the checkout; where PostgreSQL's user can't get there (below /root), for the machine.
+ha_cache() {
+    mkdir -p .cache/ha
+    if ! is_root || as_server test -x "$PWD/.cache/ha"; then
+        printf '%s\n' "$PWD/.cache/ha"
+    else
+        mkdir -p /var/cache/rejoin/ha
+        printf '%s\n' /var/cache/rejoin/ha
+    fi
+}
+
+setup_patroni() {
+    local cache
+    cache=$(ha_cache)
+    python_tools scripts/wheels/ha.txt "$cache" "runs over a Patroni cluster"
+    [ -x "$cache/venv/bin/patroni" ] || die "Patroni is missing, and it can't be installed here: give this machine Python with venv and a way to PyPI"
+    export CHAOS_PATRONI=$cache/venv/bin/patroni
+}
+
+# setup_program PROGRAM PACKAGE
+setup_program() {
+    # A user's PATH may lack the folder of servers.
+    if have "$1" || [ -x "/usr/sbin/$1" ]; then
+        return
+    fi
+    if ! can_apt || ! apt_install "$2"; then
+        die "$1 is missing, and it can't be installed here. On Debian: apt-get install $2"
+    fi
+}
+
+setup_patroni
+setup_program etcd etcd-server
+setup_program haproxy haproxy
