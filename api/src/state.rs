@@ -103,7 +103,7 @@ impl AppState {
         );
         let shares = config.shares();
         Self {
-            transfers: Arc::new(Transfers::new(&db.pool_sqlx)),
+            transfers: Arc::new(Transfers::new(&db)),
             embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
             commands: means.commands,
             sources: means.sources,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rejoin_db::{Db, SeparatePool, transactions};
 use rejoin_http::problem::Problem;
-use sqlx::PgPool;
-use sqlx::postgres::PgPoolOptions;
+use sqlx::{PgPool, Postgres, Transaction};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Maximum number of concurrent imports and exports of this process.
@@ -19,28 +19,28 @@ const IDLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// The database connections of imports and exports.
 pub struct Transfers {
-    pub(crate) pool: PgPool,
+    separate: SeparatePool,
     slots: Arc<Semaphore>,
 }
 
 impl Transfers {
-    /// Connections with the settings of `usual`, in a separate pool.
-    pub fn new(usual: &PgPool) -> Self {
-        let limit = format!("{}ms", STATEMENT_LIMIT.as_millis());
-        let options = usual
-            .connect_options()
-            .as_ref()
-            .clone()
-            // An import waits for the previous one.
-            .options([("statement_timeout", limit.clone()), ("lock_timeout", limit)]);
-        let pool = PgPoolOptions::new()
-            .max_connections(MAX_TRANSFERS)
-            .idle_timeout(IDLE_LIMIT)
-            .connect_lazy_with(options);
+    /// Connections to the same database, in a separate pool.
+    pub fn new(db: &Db) -> Self {
         Self {
-            pool,
+            separate: db.slow_pool("transfers", MAX_TRANSFERS, IDLE_LIMIT, STATEMENT_LIMIT),
             slots: Arc::new(Semaphore::new(MAX_TRANSFERS as usize)),
         }
+    }
+
+    pub(crate) fn pool(&self) -> &PgPool {
+        &self.separate.pool
+    }
+
+    /// Begins the transaction of an import. It has the timeouts also through a pooler. (An import waits for the previous one.)
+    pub(crate) async fn begin(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+        let limit_ms = STATEMENT_LIMIT.as_millis();
+        let opening = format!("set local statement_timeout = {limit_ms}; set local lock_timeout = {limit_ms}; begin");
+        transactions::begin_with(self.pool(), opening).await
     }
 
     pub(crate) fn admit(&self) -> Result<OwnedSemaphorePermit, Problem> {

@@ -3,7 +3,8 @@
 //! Invariant: if the project is ambiguous, nothing is done.
 use anyhow::{Context, Result};
 use chrono::{DateTime, Utc};
-use sqlx::{PgPool, postgres::PgPoolOptions};
+use rejoin_db::operators;
+use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::{dev_instance, exit::Exit, global::Global};
@@ -25,11 +26,7 @@ pub async fn connect(global: &Global) -> Result<PgPool> {
 /// # Errors
 /// It can't be reached.
 pub async fn connect_to(url: &str) -> Result<PgPool> {
-    let pool = PgPoolOptions::new()
-        .max_connections(CONNECTIONS)
-        .acquire_timeout(CONNECT_LIMIT)
-        .connect(url)
-        .await;
+    let pool = operators::pool(url, "rejoin-cli", CONNECTIONS, CONNECT_LIMIT).await;
     pool.context("connecting to the database failed (`rejoin doctor --only database` checks it)")
 }
 

@@ -19,9 +19,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use rejoin_db::vacuum_blockers;
+use rejoin_db::{operators, vacuum_blockers};
 use serde::Serialize;
-use sqlx::{Connection, PgConnection};
+use sqlx::PgConnection;
 
 use crate::{
     dev::{
@@ -37,6 +37,8 @@ use crate::{
 
 /// Timeout of a response of the database or the API.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
+/// The same for each server, where the URL names several: one that is gone is waited for first.
+const ANSWER_LIMIT_OF_SEVERAL: Duration = Duration::from_secs(6);
 
 /// Check this machine, the database, the wake-up bus, the API, the model keys, the models that agents use and the file
 /// store, and say how to fix each finding.
@@ -195,10 +197,11 @@ async fn database(url: Option<&str>, needed: bool) -> Vec<Finding> {
             "for `rejoin api`, `worker` and `migrate`: export DATABASE_URL=postgres://user:password@host/database",
         )];
     };
-    let connection = match tokio::time::timeout(ANSWER_LIMIT, PgConnection::connect(url)).await {
+    let limit = answer_limit(url);
+    let connection = match tokio::time::timeout(limit, operators::connect(url, "rejoin-doctor")).await {
         Ok(Ok(connection)) => Ok(connection),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no response within {ANSWER_LIMIT:?}")),
+        Ok(Err(error)) => Err(format!("{:#}", anyhow::Error::new(error))),
+        Err(_) => Err(format!("no response within {limit:?}")),
     };
     match connection {
         Ok(mut connection) => match ask_database(&mut connection, url).await {
@@ -219,6 +222,15 @@ async fn database(url: Option<&str>, needed: bool) -> Vec<Finding> {
             format!("the database of DATABASE_URL cannot be reached: {error}"),
             "check host, port, user, password and firewall: psql \"$DATABASE_URL\" -c 'select 1'",
         )],
+    }
+}
+
+/// Timeout of a response of the database.
+fn answer_limit(url: &str) -> Duration {
+    match operators::servers_named(url) {
+        Ok(servers) if servers > 1 => ANSWER_LIMIT_OF_SEVERAL * u32::try_from(servers).unwrap_or(u32::MAX),
+        // An unusable URL is reported when it is used.
+        Ok(_) | Err(_) => ANSWER_LIMIT,
     }
 }
 
@@ -278,6 +290,7 @@ async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Fi
 
     if pending == 0 {
         findings.extend(fleet::row_security(connection, url).await?);
+        findings.extend(fleet::listening(url).await);
         findings.extend(fleet::connections(connection).await?);
     }
 

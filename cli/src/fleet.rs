@@ -180,8 +180,11 @@ pub async fn schema_is_ready(
 fn refused(unfit: Unfit) -> anyhow::Error {
     match unfit {
         Unfit::Connect(error) => anyhow::Error::new(error).context("connecting to the database failed"),
-        Unfit::Url(_) | Unfit::Session(_) | Unfit::Role { .. } | Unfit::RowSecurity(_) => {
-            Exit::Failed.because(unfit.to_string()).into()
-        }
+        Unfit::Url(_)
+        | Unfit::Settings(_)
+        | Unfit::Listen(_)
+        | Unfit::Session(_)
+        | Unfit::Role { .. }
+        | Unfit::RowSecurity(_) => Exit::Failed.because(unfit.to_string()).into(),
     }
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use chrono::{DateTime, Utc};
 use clap::Subcommand;
+use rejoin_db::config::{DatabaseArgs, Pooler};
+use rejoin_db::operators;
 use serde::Serialize;
 use sqlx::{
     Connection, PgConnection, Row,
@@ -185,6 +187,7 @@ fn show(lines: &[Line], out: Out) -> Result<Exit> {
 /// # Errors
 /// The database can't be reached, a migration fails (without effect), or an applied one has changed.
 pub async fn up(url: &str) -> Result<Vec<i64>> {
+    refuse_pooler(url)?;
     let mut connection = connect(url).await?;
     refuse_unreleased(&mut connection).await?;
     let before = applied(&mut connection).await?;
@@ -206,6 +209,7 @@ pub async fn up(url: &str) -> Result<Vec<i64>> {
 /// # Errors
 /// The database can't be reached, a migration can't be reverted, or it is unknown to this binary.
 pub async fn down(url: &str, steps: usize) -> Result<Vec<i64>> {
+    refuse_pooler(url)?;
     let mut connection = connect(url).await?;
     refuse_unreleased(&mut connection).await?;
     let mut newest_first = applied(&mut connection).await?;
@@ -333,9 +337,20 @@ async fn has_table(connection: &mut PgConnection) -> Result<bool> {
 }
 
 async fn connect(url: &str) -> Result<PgConnection> {
-    PgConnection::connect(url)
-        .await
-        .context("connecting to the database failed")
+    Ok(operators::connect(url, "rejoin-migrate").await?)
+}
+
+/// Refuses to migrate through a pooler in transaction mode: the lock of a migration belongs to a session.
+///
+/// # Errors
+/// The settings name one.
+fn refuse_pooler(url: &str) -> Result<()> {
+    let through = DatabaseArgs::of_environment(url).db_pooler;
+    ensure!(
+        through == Pooler::None,
+        "migrations need a direct connection: set DATABASE_URL to a URL of PostgreSQL itself, and REJOIN_DB_POOLER=none"
+    );
+    Ok(())
 }
 
 fn named(version: i64) -> String {

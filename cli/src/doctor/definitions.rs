@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use chrono::NaiveDate;
+use rejoin_db::operators;
 use rejoin_models::choice::ModelChoice;
 use rejoin_models::{DEFAULT_MODEL, names};
 use rejoin_runs::prices::{self, ModelPrice};
@@ -34,7 +35,7 @@ struct Named {
 pub(super) async fn of_database(url: Option<&str>) -> Vec<Finding> {
     let Some(url) = url else { return Vec::new() };
     let read = tokio::time::timeout(ANSWER_LIMIT, async {
-        let mut connection = PgConnection::connect(url).await?;
+        let mut connection = operators::connect(url, "rejoin-doctor").await?;
         let named = read(&mut connection).await?;
         connection.close().await?;
         anyhow::Ok(named)

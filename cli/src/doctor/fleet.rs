@@ -1,14 +1,14 @@
-//! Checks what API and worker processes need: roles bound by row-level security, enough connections, and a live worker.
+//! Checks what API and worker processes need: roles bound by row-level security, wake-ups, enough connections, and a live worker.
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
 use rejoin_db::config::{BusKind, DatabaseArgs};
-use rejoin_db::{Db, Role, Unfit};
+use rejoin_db::{Db, Role, Unfit, operators};
 use rejoin_queue::lease;
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::{PgConnection, Row};
 
-use super::{ANSWER_LIMIT, Check, Finding, good, lacking};
+use super::{Check, Finding, answer_limit, good, lacking};
 
 /// Number of missed heartbeats after which a worker is unhealthy.
 const MISSED_BEATS: u64 = 3;
@@ -60,13 +60,20 @@ pub(super) async fn row_security(connection: &mut PgConnection, url: &str) -> Re
                 format!("{whose} run as {name}, with row-level security"),
             ),
             Err(Unfit::RowSecurity(lack)) => lacking(Check::Database, true, lack.to_string(), lack.advice()),
-            Err(unfit @ (Unfit::Url(_) | Unfit::Connect(_) | Unfit::Session(_) | Unfit::Role { .. })) => {
+            Err(
+                unfit @ (Unfit::Url(_)
+                | Unfit::Settings(_)
+                | Unfit::Connect(_)
+                | Unfit::Listen(_)
+                | Unfit::Session(_)
+                | Unfit::Role { .. }),
+            ) => {
                 let found = format!("{whose} cannot run: {:#}", anyhow::Error::new(unfit));
                 lacking(
                     Check::Database,
                     true,
                     found,
-                    "see docs/operations/recovery.md and docs/operations/poolers.md",
+                    "see docs/operations/connections.md, docs/operations/poolers.md and docs/operations/recovery.md",
                 )
             }
         };
@@ -78,6 +85,28 @@ pub(super) async fn row_security(connection: &mut PgConnection, url: &str) -> Re
     Ok(findings)
 }
 
+/// Checks the connection that listens for wake-ups, if it has another URL than the others.
+pub(super) async fn listening(url: &str) -> Option<Finding> {
+    let args = Settings::of(url).database;
+    if !args.has_listen_url() {
+        return None;
+    }
+    Some(match Db::inspect_listening(&args, "rejoin-doctor").await {
+        Ok(()) => good(
+            Check::Database,
+            "notifications arrive at the connection of REJOIN_LISTEN_URL",
+        ),
+        Err(unfit) => {
+            let found = format!(
+                "the connection of REJOIN_LISTEN_URL is not usable: {:#}",
+                anyhow::Error::new(unfit)
+            );
+            let todo = "it must lead to PostgreSQL itself, without a pooler: see docs/operations/poolers.md";
+            lacking(Check::Database, true, found, todo)
+        }
+    })
+}
+
 /// Checks whether all processes could use their maximum of connections.
 pub(super) async fn connections(connection: &mut PgConnection) -> Result<Option<Finding>> {
     let args = Settings::of("postgres://").database;
@@ -85,8 +114,8 @@ pub(super) async fn connections(connection: &mut PgConnection) -> Result<Option<
     let each = i64::from(args.db_connections) + i64::try_from(args.db_hot_connections).unwrap_or(i64::MAX) + for_listen;
     let row = sqlx::query(
         "select current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint,
-                (select count(*) from pg_stat_activity where application_name = 'rejoin-api'),
-                (select count(*) from pg_stat_activity where application_name = 'rejoin-worker'),
+                (select count(*) from pg_stat_activity where application_name in ('rejoin-api', 'rejoin-api-listen')),
+                (select count(*) from pg_stat_activity where application_name in ('rejoin-worker', 'rejoin-worker-listen')),
                 (select count(*) from queue.workers where seen_at > now() - make_interval(secs => 60))",
     )
     .fetch_one(connection)
@@ -124,27 +153,29 @@ pub(super) async fn worker(url: Option<&str>, host: Option<&str>) -> Finding {
     let here = rejoin_worker::services::hostname();
     let host = host.unwrap_or(&here);
     let asked = async {
-        let mut connection = PgConnection::connect(url).await?;
-        sqlx::query_scalar::<_, f64>(
+        let mut connection = operators::connect(url, "rejoin-doctor").await?;
+        let seen = sqlx::query_scalar::<_, f64>(
             "select extract(epoch from now() - seen_at)::float8 from queue.workers where hostname = $1 order by 1 limit 1",
         )
         .bind(host)
         .fetch_optional(&mut connection)
-        .await
+        .await?;
+        anyhow::Ok(seen)
     };
     let limit = Duration::from_millis(Settings::of(url).heartbeat_ms * MISSED_BEATS);
     let todo = "check its log; kill a worker that hangs: its runs continue elsewhere";
-    match tokio::time::timeout(ANSWER_LIMIT, asked).await {
+    let limit_of_answer = answer_limit(url);
+    match tokio::time::timeout(limit_of_answer, asked).await {
         Err(_) => lacking(
             check,
             true,
-            format!("the database does not respond within {ANSWER_LIMIT:?}"),
+            format!("the database does not respond within {limit_of_answer:?}"),
             "rejoin doctor",
         ),
         Ok(Err(error)) => lacking(
             check,
             true,
-            format!("looking up workers failed: {error}"),
+            format!("looking up workers failed: {error:#}"),
             "rejoin doctor",
         ),
         Ok(Ok(None)) => lacking(

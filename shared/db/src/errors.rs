@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::{connection_loss, password};
+
 /// Interval between lookups of a transaction's outcome, and their maximum number.
 const OUTCOME_RETRY: Duration = Duration::from_millis(100);
 const OUTCOME_TRIES: u32 = 100;
@@ -29,7 +31,8 @@ pub async fn wait_until_decided(db: &sqlx::PgPool, xid: &str) -> Result<(), sqlx
 }
 
 /// Returns whether the same transaction may be retried: the connection broke, the server reported a deadlock or
-/// serialization failure, or it is starting or stopping.
+/// serialization failure, or it is starting or stopping, or has become a standby. The latter is noted: other connections to it are
+/// replaced.
 pub fn is_transient(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed | sqlx::Error::Protocol(_) => true,
@@ -55,7 +58,16 @@ pub enum PgError {
     #[error("no connection to the database")]
     Pool(#[from] deadpool_postgres::PoolError),
     #[error("a statement failed")]
-    Statement(#[from] tokio_postgres::Error),
+    Statement(#[source] tokio_postgres::Error),
+}
+
+impl From<tokio_postgres::Error> for PgError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        if let Some(code) = error.code() {
+            connection_loss::note(code.code());
+        }
+        PgError::Statement(error)
+    }
 }
 
 impl PgError {
@@ -87,8 +99,13 @@ pub fn is_final(error: &sqlx::Error) -> bool {
 }
 
 /// Returns whether the work may succeed later, by SQLSTATE: connection failures, rollbacks, lack of resources, shutdown
-/// and start, a database that accepts no connections, a server that is a standby, an idle transaction timeout.
+/// and start, a database that accepts no connections, a server that is a standby, an idle transaction timeout; a refused login, if its
+/// password may change.
 fn is_transient_code(code: &str) -> bool {
+    connection_loss::note(code);
+    if matches!(code, "28P01" | "28000") {
+        return password::may_change();
+    }
     ["08", "40", "53"].iter().any(|class| code.starts_with(class))
         || matches!(
             code,

@@ -7,9 +7,18 @@
 //! where pipelining and prepared statements pay.
 //!
 //! # Layout
-//! - here           the pools, the outcome of a commit, transient errors
+//! - here           the pools, a check of a process's requirements
 //! - `config`       settings that every process shares; secret settings
+//! - `url`          the database URL: several servers, parameters of one driver
+//! - `tls`          encryption, certificates
+//! - `password`     passwords from a file or a command
+//! - `servers`      the servers of a URL, and the one that is connected to as of now
+//! - `startup`      what a connection asks for when it begins
 //! - `session`      what each new connection is checked for
+//! - `pools`        pools of sqlx
+//! - `connector`    connections of tokio-postgres, and their pool
+//! - `follow`       keeps the options of pools current
+//! - `operators`    connections of operators' commands
 //! - `transactions` how transactions begin
 //! - `rls`          transactions scoped by row-level security
 //! - `row_security` the policies that the database must have
@@ -21,46 +30,54 @@
 
 pub mod config;
 mod connection_loss;
+mod connector;
 mod errors;
 pub mod failure_log;
+mod follow;
+pub mod operators;
+mod password;
+mod pools;
 pub mod rls;
 pub mod row_security;
+mod servers;
 pub mod session;
+mod startup;
 pub mod telemetry;
+mod tls;
 pub mod transactions;
+mod url;
 pub mod vacuum_blockers;
 
+pub use connector::Connector;
 pub use errors::{PgError, is_final, is_transient, is_transient_pg, wait_until_decided};
+pub use password::PasswordError;
+pub use pools::SeparatePool;
 pub use transactions::begin;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, PgConnection};
-use tokio_postgres::config::{Host, SslMode};
+use deadpool_postgres::Pool;
+use sqlx::Connection as _;
+use tokio::sync::mpsc;
 use tracing::warn;
 
 use self::connection_loss::ConnectionLoss;
+use self::follow::Follower;
+use self::pools::{ACQUIRE_TIMEOUT, Pools};
+use self::servers::{Servers, ServersError};
 use self::session::Session;
-use crate::config::DatabaseArgs;
+use self::startup::Startup;
+use crate::config::{DatabaseArgs, Pooler};
 use crate::failure_log::ErrorChain;
 use crate::row_security::Lacking;
 
-/// Timeout of waiting for a connection; the error becomes a 503.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between attempts to reach a database that is not up yet.
 const CONNECT_RETRY: Duration = Duration::from_millis(500);
-
-/// How long a connection of the pool may have been unused to be lent without a test, if no connection was lost meanwhile. `begin` replaces
-/// one that was lost all the same.
-const UNTESTED: Duration = Duration::from_secs(1);
-
-/// Planner settings of the hot paths, which only look up, by index, a few rows for each of a few keys. Their plans are
-/// made once, often while a table is almost empty, or without an estimate of an array's length: no other plan may look
-/// cheaper then.
-const LOOK_UPS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off";
+/// Timeout of a notification to oneself.
+const NOTICE_LIMIT: Duration = Duration::from_secs(5);
+/// The channel of such a notification.
+const CHECK_CHANNEL: &str = "rejoin_check";
 
 /// The database role of a process, independent of its login: an owner of the tables, or a member of these roles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +108,10 @@ pub struct Db {
     /// For hot paths.
     pub pool_pg: Pool,
     connector: Connector,
-    session: Session,
+    /// Shared: handles to the database are cloned for every job.
+    pools: Arc<Pools>,
+    /// Keeps the options of `pool_sqlx` current for as long as this is used.
+    _follower: Option<Arc<Follower>>,
 }
 
 /// The reason why a process must not work on its database.
@@ -99,8 +119,14 @@ pub struct Db {
 pub enum Unfit {
     #[error("the database URL is invalid: {0}")]
     Url(String),
+    /// Settings that contradict each other, or the password can't be got.
+    #[error("{0}")]
+    Settings(String),
     #[error("connecting to the database failed")]
     Connect(#[source] sqlx::Error),
+    /// LISTEN, or a notification, failed.
+    #[error("listening for wake-ups failed: {0}")]
+    Listen(String),
     /// The properties of a new connection's session.
     #[error("{0}")]
     Session(String),
@@ -114,67 +140,99 @@ pub enum Unfit {
     RowSecurity(Lacking),
 }
 
+impl From<ServersError> for Unfit {
+    fn from(error: ServersError) -> Self {
+        match error {
+            ServersError::Url(_) | ServersError::Tls(_) | ServersError::Driver(_) => {
+                Unfit::Url(ErrorChain(&error).to_string())
+            }
+            ServersError::Password(_) => Unfit::Settings(ErrorChain(&error).to_string()),
+        }
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error("the database URL is invalid: {0}")]
     Url(String),
+    /// Settings that contradict each other.
+    #[error("{0}")]
+    Settings(&'static str),
+    #[error(transparent)]
+    Password(#[from] PasswordError),
     #[error("connecting to the database failed")]
     Sqlx(#[from] sqlx::Error),
-    #[error("connecting to the database failed")]
-    Pg(#[from] tokio_postgres::Error),
     #[error("creating the connection pool failed: {0}")]
     Pool(String),
 }
 
+impl From<ServersError> for ConnectError {
+    fn from(error: ServersError) -> Self {
+        match error {
+            ServersError::Url(_) | ServersError::Tls(_) | ServersError::Driver(_) => {
+                ConnectError::Url(ErrorChain(&error).to_string())
+            }
+            ServersError::Password(error) => ConnectError::Password(error),
+        }
+    }
+}
+
 impl Db {
-    /// Creates the pools. They connect lazily: the database need not be up yet (see [`Db::wait_until_up`]).
+    /// Creates the pools. They connect lazily: the database need not be up yet (see [`Db::wait_until_up`]). A command that gives the password
+    /// runs first.
     pub fn connect_lazy(args: &DatabaseArgs, application: &str, role: Role) -> Result<Self, ConnectError> {
-        let options = options(args, application, role).map_err(|error| ConnectError::Url(error.to_string()))?;
-        let session = Session::new(args, role);
-        let (checked, loss) = (session.clone(), ConnectionLoss::default());
-        let connector = Connector::new(args, application, role, loss.clone())?;
-        let pool_sqlx = PgPoolOptions::new()
-            .max_connections(args.db_connections)
-            .acquire_timeout(ACQUIRE_TIMEOUT)
-            .idle_timeout(Duration::from_secs(600))
-            .after_connect(move |connection, _| {
-                let session = checked.clone();
-                Box::pin(async move { session.check(connection).await })
-            })
-            .test_before_acquire(false)
-            .before_acquire(move |connection, about| {
-                let is_trusted = about.idle_for < UNTESTED && !loss.is_since(about.idle_for);
-                Box::pin(async move {
-                    if is_trusted {
-                        return Ok(true);
-                    }
-                    connection.ping().await.map(|()| true)
-                })
-            })
-            .connect_lazy_with(options);
-        let pool_pg = connector.pool(args.db_hot_connections, &session)?;
+        args.check().map_err(ConnectError::Settings)?;
+        let loss = ConnectionLoss::default();
+        let startup = Startup::new(args, application, role);
+        let servers = Servers::of(&args.database_url, args)?;
+        let hot = Servers::of(args.hot_url(), args).map_err(|error| named("REJOIN_DB_HOT_URL", error))?;
+        let session = Session::new(args, role, servers.must_write(), servers.are_several());
+        let of_hot_paths = session.of_hot_paths(args, hot.must_write());
+        let pool_pg = Connector::new(hot, startup.clone(), loss.clone())
+            .pool(args.db_hot_connections, of_hot_paths, ACQUIRE_TIMEOUT)
+            .map_err(|error| ConnectError::Pool(error.to_string()))?;
+        let connector = listener(args, application, role, loss.clone())?;
+        let pools = Pools {
+            servers,
+            startup,
+            session,
+            loss,
+        };
+        let (pool_sqlx, follower) = pools.create(args.db_connections)?;
         Ok(Self {
             pool_sqlx,
             pool_pg,
             connector,
-            session,
+            pools: Arc::new(pools),
+            _follower: follower.map(Arc::new),
         })
+    }
+
+    /// Creates another pool of sqlx, `{application}-{name}`, for statements that may take up to `limit`. Through a pooler in transaction mode,
+    /// their timeout is that of the login.
+    pub fn slow_pool(&self, name: &str, max_connections: u32, idle: Duration, limit: Duration) -> SeparatePool {
+        self.pools.slow(name, max_connections, idle, limit)
     }
 
     /// Returns why new connections are rejected, if they are.
     pub fn refusal(&self) -> Option<String> {
-        self.session.refusal()
+        self.pools.session.refusal()
     }
 
     /// Connects once like a process of this role, and checks its requirements: the role, the commit setting, policies
     /// and grants.
     pub async fn inspect(args: &DatabaseArgs, application: &str, role: Role) -> Result<(), Unfit> {
-        let options = options(args, application, role).map_err(|error| Unfit::Url(error.to_string()))?;
-        let mut connection = match options.connect().await {
+        args.check().map_err(|why| Unfit::Settings(why.to_owned()))?;
+        let servers = Servers::of(&args.database_url, args)?;
+        let startup = Startup::new(args, application, role);
+        let mut connection = match servers.connect(&startup).await {
             Ok(connection) => connection,
-            Err(error) => return Err(without_role(args, role, error).await),
+            Err(error) => return Err(without_role(&servers, &startup, role, error).await),
         };
-        match Session::new(args, role).check(&mut connection).await {
+        match Session::new(args, role, servers.must_write(), false)
+            .check(&mut connection)
+            .await
+        {
             Ok(()) => {}
             Err(sqlx::Error::Configuration(refusal)) => return Err(Unfit::Session(refusal.to_string())),
             Err(error) => return Err(Unfit::Connect(error)),
@@ -183,6 +241,37 @@ impl Db {
         // Either way, the connection is not used again.
         let _ = connection.close().await;
         lacking.map_or(Ok(()), |lacking| Err(Unfit::RowSecurity(lacking)))
+    }
+
+    /// Connects once like the connection that listens, as its login, and checks that a notification arrives.
+    pub async fn inspect_listening(args: &DatabaseArgs, application: &str) -> Result<(), Unfit> {
+        let servers = Servers::of(args.listen_url(), args)?;
+        let connector = Connector::new(servers, Startup::of_login(application), ConnectionLoss::default());
+        let (heard, mut hearing) = mpsc::channel(1);
+        let asked = async {
+            let (client, task) = connector
+                .listen_connection(move |_| {
+                    // One is enough.
+                    let _ = heard.try_send(());
+                })
+                .await?;
+            client
+                .batch_execute(&format!(
+                    "listen {CHECK_CHANNEL}; select pg_notify('{CHECK_CHANNEL}', '')"
+                ))
+                .await?;
+            let is_heard = hearing.recv().await.is_some();
+            task.abort();
+            Ok::<_, tokio_postgres::Error>(is_heard)
+        };
+        match tokio::time::timeout(NOTICE_LIMIT, asked).await {
+            Ok(Ok(true)) => Ok(()),
+            Ok(Err(error)) => Err(Unfit::Listen(ErrorChain(&error).to_string())),
+            Ok(Ok(false)) | Err(_) => Err(Unfit::Listen(format!(
+                "no notification within {} s",
+                NOTICE_LIMIT.as_secs()
+            ))),
+        }
     }
 
     /// Waits until the database responds, logging now and then.
@@ -208,30 +297,40 @@ impl Db {
     }
 }
 
-/// The connection options of sqlx.
-fn options(args: &DatabaseArgs, application: &str, role: Role) -> Result<PgConnectOptions, sqlx::Error> {
-    let options: PgConnectOptions = args.database_url.parse()?;
-    let options = options.application_name(application).options([
-        ("statement_timeout", format!("{}ms", args.db_statement_timeout_ms)),
-        ("lock_timeout", format!("{}ms", args.db_lock_timeout_ms)),
-        ("synchronous_commit", "on".to_owned()),
-    ]);
-    Ok(match role.name() {
-        Some(role) => options.options([("role", role)]),
-        None => options,
-    })
+/// What the connection that listens is opened by. It is named `{application}-listen`, and always direct: with startup options.
+fn listener(
+    args: &DatabaseArgs,
+    application: &str,
+    role: Role,
+    loss: ConnectionLoss,
+) -> Result<Connector, ConnectError> {
+    let mut args = args.clone();
+    if args.has_listen_url() {
+        args.db_pooler = Pooler::None;
+    }
+    let servers = Servers::of(args.listen_url(), &args).map_err(|error| named("REJOIN_LISTEN_URL", error))?;
+    let startup = Startup::new(&args, application, role).named("listen");
+    Ok(Connector::new(servers, startup, loss))
+}
+
+/// Names the setting whose URL is invalid.
+fn named(setting: &str, error: ServersError) -> ConnectError {
+    match ConnectError::from(error) {
+        ConnectError::Url(why) => ConnectError::Url(format!("{setting}: {why}")),
+        other => other,
+    }
 }
 
 /// Explains why connecting with this role failed: the role is missing, it may not be assumed, or the cause is
 /// unrelated.
-async fn without_role(args: &DatabaseArgs, role: Role, error: sqlx::Error) -> Unfit {
+async fn without_role(servers: &Servers, startup: &Startup, role: Role, error: sqlx::Error) -> Unfit {
     let refused = error.as_database_error().and_then(|refusal| refusal.code());
     // "Role does not exist", "permission denied to set role".
     let (Some("22023" | "42501"), Some(name)) = (refused.as_deref(), role.name()) else {
         return Unfit::Connect(error);
     };
     let as_login = async {
-        let mut connection = PgConnection::connect(&args.database_url).await?;
+        let mut connection = servers.connect(&Startup::of_login(&startup.application)).await?;
         row_security::lacking(&mut connection).await
     };
     match as_login.await {
@@ -244,107 +343,5 @@ async fn without_role(args: &DatabaseArgs, role: Role, error: sqlx::Error) -> Un
             advice: "Grant the role to its login: grant rejoin_app, rejoin_gate to LOGIN (the API), grant \
                 rejoin_worker to LOGIN (workers)",
         },
-    }
-}
-
-/// Creates tokio-postgres connections.
-#[derive(Clone)]
-pub struct Connector {
-    /// Shared: handles to the database are cloned for every job.
-    config: Arc<tokio_postgres::Config>,
-    loss: ConnectionLoss,
-}
-
-impl Connector {
-    fn new(args: &DatabaseArgs, application: &str, role: Role, loss: ConnectionLoss) -> Result<Self, ConnectError> {
-        let mut config: tokio_postgres::Config = args
-            .database_url
-            .parse()
-            .map_err(|error: tokio_postgres::Error| ConnectError::Url(error.to_string()))?;
-        let role = role.name().map(|name| format!(" -c role={name}")).unwrap_or_default();
-        config
-            .application_name(application)
-            .options(format!(
-                "-c statement_timeout={} -c lock_timeout={} -c synchronous_commit=on -c idle_in_transaction_session_timeout=10s {LOOK_UPS}{role}",
-                args.db_statement_timeout_ms, args.db_lock_timeout_ms
-            ))
-            .connect_timeout(Duration::from_secs(5))
-            .keepalives_idle(Duration::from_secs(10));
-        Ok(Self {
-            config: Arc::new(config),
-            loss,
-        })
-    }
-
-    fn pool(&self, max_size: usize, session: &Session) -> Result<Pool, ConnectError> {
-        let session = session.clone();
-        let config = ManagerConfig {
-            recycling_method: RecyclingMethod::Fast,
-        };
-        let manager = match self.tls() {
-            Some(tls) => Manager::from_config((*self.config).clone(), tls, config),
-            None => Manager::from_config((*self.config).clone(), tokio_postgres::NoTls, config),
-        };
-        Pool::builder(manager)
-            .max_size(max_size)
-            .post_create(Hook::async_fn(move |client, _| {
-                let session = session.clone();
-                Box::pin(async move {
-                    let checked = session.check_pg(client).await;
-                    checked.map_err(|error| HookError::message(ErrorChain(&error).to_string()))
-                })
-            }))
-            .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(ACQUIRE_TIMEOUT))
-            .create_timeout(Some(ACQUIRE_TIMEOUT))
-            .build()
-            .map_err(|error| ConnectError::Pool(error.to_string()))
-    }
-
-    /// Uses TLS if the URL requests it with `sslmode=require`; never on a unix socket.
-    fn tls(&self) -> Option<tokio_postgres_rustls::MakeRustlsConnect> {
-        let on_socket = self.config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
-        if on_socket || self.config.get_ssl_mode() != SslMode::Require {
-            return None;
-        }
-        let mut roots = rustls::RootCertStore::empty();
-        for certificate in rustls_native_certs::load_native_certs().certs {
-            // Certificates of the system's store that rustls can't parse are skipped.
-            let _ = roots.add(certificate);
-        }
-        let config = rustls::ClientConfig::builder()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Some(tokio_postgres_rustls::MakeRustlsConnect::new(config))
-    }
-
-    /// Opens a separate connection, with the stream of its notifications.
-    pub async fn listen_connection(
-        &self,
-        mut on_notice: impl FnMut(tokio_postgres::Notification) + Send + 'static,
-    ) -> Result<(tokio_postgres::Client, tokio::task::JoinHandle<()>), tokio_postgres::Error> {
-        macro_rules! drive {
-            ($tls:expr) => {{
-                let (client, mut connection) = self.config.connect($tls).await?;
-                let loss = self.loss.clone();
-                let task = tokio::spawn(async move {
-                    loop {
-                        match futures::future::poll_fn(|cx| connection.poll_message(cx)).await {
-                            Some(Ok(tokio_postgres::AsyncMessage::Notification(notice))) => on_notice(notice),
-                            Some(Ok(_)) => {}
-                            Some(Err(_)) | None => {
-                                loss.record();
-                                return;
-                            }
-                        }
-                    }
-                });
-                Ok((client, task))
-            }};
-        }
-        match self.tls() {
-            Some(tls) => drive!(tls),
-            None => drive!(tokio_postgres::NoTls),
-        }
     }
 }

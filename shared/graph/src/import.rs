@@ -14,7 +14,7 @@ mod merge;
 mod staging;
 
 use serde::{Deserialize, Serialize};
-use sqlx::{Executor as _, PgPool};
+use sqlx::{Executor as _, PgPool, Postgres, Transaction};
 use tokio::io::AsyncBufRead;
 use uuid::Uuid;
 
@@ -97,11 +97,23 @@ pub async fn import(
     source: impl AsyncBufRead + Unpin + Send,
     on_error: OnError,
     actor: Actor,
-    mut progress: impl FnMut(Progress) + Send,
+    progress: impl FnMut(Progress) + Send,
 ) -> Result<Report, ImportError> {
-    let mut tx = rejoin_db::begin(pool)
+    let tx = rejoin_db::begin(pool)
         .await
         .map_err(Error::database("begin an import"))?;
+    import_in(tx, workspace_id, source, on_error, actor, progress).await
+}
+
+/// The same in a transaction that has just begun.
+pub async fn import_in(
+    mut tx: Transaction<'static, Postgres>,
+    workspace_id: Uuid,
+    source: impl AsyncBufRead + Unpin + Send,
+    on_error: OnError,
+    actor: Actor,
+    mut progress: impl FnMut(Progress) + Send,
+) -> Result<Report, ImportError> {
     tx.execute(CREATE_STAGING)
         .await
         .map_err(Error::database("create the staging tables of an import"))?;

@@ -188,8 +188,8 @@ async fn import_lines(
         max_bytes,
         state.args.body_min_bytes_per_s,
     )));
-    let pool = &state.transfers.pool;
-    let report = import::import(pool, workspace_id, lines, params.on_error, actor, |_| ()).await?;
+    let tx = state.transfers.begin().await?;
+    let report = import::import_in(tx, workspace_id, lines, params.on_error, actor, |_| ()).await?;
     if report.imported {
         return Ok(Json(report.into()));
     }
@@ -227,7 +227,7 @@ async fn export_lines(
     caller.in_workspace(workspace_id)?;
     let slot = state.transfers.admit()?;
     let (pages, mut written) = mpsc::channel(PAGES_WAITING);
-    let pool = state.transfers.pool.clone();
+    let pool = state.transfers.pool().clone();
     tokio::spawn(async move {
         let mut sink = ToReader(pages);
         match export::export(&pool, workspace_id, &mut sink).await {
