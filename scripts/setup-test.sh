@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Also what a few tests need beside `make setup`: a browser, the local embedding model, MariaDB, PgBouncer, a NATS server, stand-ins for MongoDB and BigQuery,
+# Also what a few tests need beside `make setup`: a browser, the local embedding model, MariaDB, two versions of PgBouncer, a NATS server, stand-ins for MongoDB and BigQuery,
 # DuckDB's program, an object store, a collector of traces, Prometheus' promtool, a PostgreSQL with pgvector, MCP programs of other people, and the clients of model providers. A test
 # whose tool is missing is skipped and says so; with CI=true it fails.
 # shellcheck source-path=SCRIPTDIR
@@ -28,7 +28,7 @@ setup_sqlite() {
     fi
 }
 
-# A pooler that drops startup options: what it would do to row-level security.
+# A pooler that drops startup options: what it would do to row-level security. (scripts/setup-pgbouncer.sh builds a newer one.)
 setup_pgbouncer() {
     if [ -x /usr/sbin/pgbouncer ] || have pgbouncer; then
         return
@@ -52,6 +52,7 @@ setup_mariadb
 setup_sqlite
 setup_pgbouncer
 setup_nats
+source scripts/setup-pgbouncer.sh
 source scripts/setup-mcp.sh
 source scripts/setup-pgvector.sh
 source scripts/setup-sources.sh

@@ -15,6 +15,8 @@
 //! - `bigquery`      a fake of BigQuery's API and of Google's service account tokens
 //! - `google`        a fake Google Calendar
 //! - `web`           fake sites and search providers
+//! - `pgbouncer`     a real PgBouncer in transaction mode
+//! - `statements`    what a process sends to its database
 //! - `needs`         required programs: missing ones fail in CI, and skip tests elsewhere
 //! - `requirements`  the tables of requirements, and their checks
 //! - `fuzzing`       fuzz targets
@@ -46,10 +48,12 @@ pub mod nats;
 pub mod needs;
 pub mod object_store;
 pub mod openai_clients;
+pub mod pgbouncer;
 pub mod projects;
 pub mod replies;
 pub mod requirements;
 pub mod sources;
+pub mod statements;
 pub mod support;
 pub mod tools;
 pub mod web;

@@ -126,7 +126,11 @@ impl PrivatePostgres {
     /// The same server, another database. The user is a superuser.
     pub fn admin_url(&self, database: &str) -> String {
         let host = self.setup.place.socket_dir.to_string_lossy().replace('/', "%2F");
-        format!("postgres://{SUPERUSER}@{host}/{database}")
+        let port = match self.setup.port() {
+            setup::DEFAULT_PORT => String::new(),
+            port => format!(":{port}"),
+        };
+        format!("postgres://{SUPERUSER}@{host}{port}/{database}")
     }
 
     /// Returns the directory of its socket.

@@ -111,12 +111,12 @@ impl DatabaseArgs {
         match (self.bus, self.has_listen_url(), self.db_pooler) {
             (BusKind::Postgres, false, Pooler::Transaction) => Err(
                 "LISTEN does not work through a pooler in transaction mode (REJOIN_DB_POOLER): set REJOIN_LISTEN_URL to a URL of \
-                PostgreSQL itself, or REJOIN_BUS=poll",
+                PostgreSQL itself, or REJOIN_BUS=nats or REJOIN_BUS=poll",
             ),
-            (BusKind::Poll, true, _) => {
-                Err("REJOIN_LISTEN_URL is set, but REJOIN_BUS=poll does not listen: remove one of them")
+            (BusKind::Nats | BusKind::Poll, true, _) => {
+                Err("REJOIN_LISTEN_URL is set, but only REJOIN_BUS=postgres listens: remove one of them")
             }
-            (BusKind::Postgres | BusKind::Poll, _, Pooler::None | Pooler::Transaction) => Ok(()),
+            (BusKind::Postgres | BusKind::Nats | BusKind::Poll, _, Pooler::None | Pooler::Transaction) => Ok(()),
         }
     }
 }

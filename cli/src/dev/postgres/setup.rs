@@ -16,6 +16,8 @@ use super::data_dir::{self, DataDir};
 use super::{PostgresOptions, SUPERUSER};
 use crate::dev::process::User;
 
+/// PostgreSQL's port, unless the settings name another one.
+pub(super) const DEFAULT_PORT: u16 = 5432;
 /// Size of the log's end shown in an error.
 const LOG_TAIL_BYTES: u64 = 4 * 1024;
 /// Maximum size of the log, checked at start; a larger one is truncated.
@@ -99,11 +101,19 @@ impl Setup {
         settings
     }
 
+    /// Returns the server's port: a part of the socket's name, and that of TCP if the settings allow it.
+    pub(super) fn port(&self) -> u16 {
+        let settings = self.options.extra_settings.iter();
+        let port = settings.filter(|(name, _)| name == "port").next_back();
+        port.and_then(|(_, port)| port.parse().ok()).unwrap_or(DEFAULT_PORT)
+    }
+
     /// Connects once, and creates the database if it is missing.
     pub(super) async fn first_answer(&self) -> Result<()> {
         let options = PgConnectOptions::from_str(&format!("postgres://{SUPERUSER}@localhost/postgres"))
             .context("parsing the database URL failed")?
-            .socket(&self.place.socket_dir);
+            .socket(&self.place.socket_dir)
+            .port(self.port());
         let mut connection = PgConnection::connect_with(&options).await?;
         let database = &self.options.database;
         let there: bool = sqlx::query_scalar("select exists (select from pg_database where datname = $1)")
