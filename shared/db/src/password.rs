@@ -52,7 +52,9 @@ pub enum PasswordError {
     #[error("REJOIN_DB_PASSWORD_COMMAND did not end within {} s", COMMAND_LIMIT.as_secs())]
     Slow,
     #[error(
-        "{0} gives an empty password, or one that is not UTF-8 text of at most {MAX_BYTES} bytes: its first line must be the password"
+        "{} gives an empty password, or one that is not UTF-8 text of at most {} bytes: its first line must be the password",
+        .0,
+        MAX_BYTES
     )]
     Unreadable(&'static str),
 }

@@ -186,7 +186,7 @@ impl Servers {
     pub(crate) fn found(&self, at: usize) {
         let before = self.current.swap(at, Ordering::Relaxed);
         if before != at {
-            tracing::info!(server = self.servers[at].name, "connected to another database server");
+            tracing::info!(server = %self.servers[at].name, "connected to another database server");
         }
     }
 

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_only_reads_is_refused_where_writes_are_required() {
+    fn a_server_that_only_reads_is_refused_if_writes_are_needed() {
         let args = DatabaseArgs::new("postgres://h/db");
         let session = Session::new(&args, Role::Login, true, true);
         assert!(session.question.contains("transaction_read_only"));

@@ -211,8 +211,8 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
 
 /// The authorities that the operating system trusts, read once.
 fn system() -> &'static [CertificateDer<'static>] {
-    static SYSTEM: OnceLock<Vec<CertificateDer<'static>>> = OnceLock::new();
-    SYSTEM.get_or_init(|| rustls_native_certs::load_native_certs().certs)
+    static CERTIFICATES: OnceLock<Vec<CertificateDer<'static>>> = OnceLock::new();
+    CERTIFICATES.get_or_init(|| rustls_native_certs::load_native_certs().certs)
 }
 
 /// The same as PEM, for sqlx.
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_modes_are_libpqs_and_verified_certificates_name_the_server() {
+    fn modes_are_libpqs_and_verified_certificates_name_servers() {
         for (parameters, mode) in [
             ("", Mode::Prefer),
             ("sslmode=disable", Mode::Disable),

@@ -210,7 +210,7 @@ async fn a_verified_certificate_is_of_the_authority_and_the_host() {
 }
 
 #[tokio::test]
-async fn without_verification_connections_are_encrypted_if_they_may_be() {
+async fn connections_are_encrypted_without_verification() {
     let Some(server) = TlsServer::start().await else { return };
     for mode in ["sslmode=require", "sslmode=prefer", "connect_timeout=5"] {
         are_encrypted(&server.url("rejoin", "127.0.0.1", mode)).await;
