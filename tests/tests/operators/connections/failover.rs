@@ -70,7 +70,7 @@ async fn an_answer_goes_on_at_the_standby_that_takes_over() {
     app.model.always("write", Reply::tokens(400).words_every(20));
     // The standby is named first, and is not taken.
     let both = url(&[host(&standby), host(&primary)]);
-    let (_api, client) = api(&app, &[("DATABASE_URL", &both)]).await;
+    let (_api, client) = api(&app, &[("DATABASE_URL", both.as_str())]).await;
     let _worker = Process::worker_with(&app, &[("DATABASE_URL", both.clone())]);
     let message = json!({"message": "write", "agentDefinitionId": agent});
     let posted = client.post_message(message.clone()).await;

@@ -114,9 +114,9 @@ async fn pooled_connections_leave_nothing_in_their_sessions() {
     let (_api, client) = api(
         &app,
         &[
-            ("DATABASE_URL", &of_api.url(API_LOGIN)),
+            ("DATABASE_URL", of_api.url(API_LOGIN).as_str()),
             ("REJOIN_DB_POOLER", "transaction"),
-            ("REJOIN_LISTEN_URL", &of_api_listen.url(API_LOGIN)),
+            ("REJOIN_LISTEN_URL", of_api_listen.url(API_LOGIN).as_str()),
         ],
     )
     .await;

@@ -47,9 +47,9 @@ impl Fleet {
         let (_api, client) = api(
             &app,
             &[
-                ("DATABASE_URL", &pooler.url(API_LOGIN)),
+                ("DATABASE_URL", pooler.url(API_LOGIN).as_str()),
                 ("REJOIN_DB_POOLER", "transaction"),
-                ("REJOIN_LISTEN_URL", &direct(&app.db.url, API_LOGIN)),
+                ("REJOIN_LISTEN_URL", direct(&app.db.url, API_LOGIN).as_str()),
             ],
         )
         .await;
