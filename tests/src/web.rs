@@ -131,6 +131,7 @@ impl Project {
         tool.call(&context, arguments).await.map_err(|error| match error {
             ToolError::RespondToModel(words) => words,
             ToolError::Internal { attempted, source } => panic!("{attempted}: {source}"),
+            asks @ ToolError::NeedsInput(_) => panic!("{asks}"),
         })
     }
 

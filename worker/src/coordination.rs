@@ -365,6 +365,7 @@ pub fn question(arguments: Value) -> Result<NewQuestion, String> {
         interaction_type,
         placeholder: arguments.text("placeholder").map(str::to_owned),
         max_length,
+        form_field: None,
     })
 }
 
@@ -388,6 +389,7 @@ pub fn confirmation(tool: &str, input: &Value) -> NewQuestion {
         interaction_type: "confirm".to_owned(),
         placeholder: None,
         max_length: None,
+        form_field: None,
     }
 }
 

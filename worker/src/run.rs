@@ -7,6 +7,7 @@
 //! - `files`    files of messages, loaded for a model call
 //! - `deferred` calls answered by sub-agents or users: the run is suspended
 //! - `client_tools` calls that the run's client executes, likewise
+//! - `input`    calls whose tools ask their user in the middle, likewise
 //! - `remote_tools` calls that users' programs execute, likewise
 //! - `clarify`  clarifying questions before a workspace is created
 //! - `output`   answers that fit a JSON schema
@@ -35,6 +36,7 @@ mod end;
 pub(crate) mod errors;
 mod files;
 pub mod history;
+mod input;
 pub mod limits;
 mod model_calls;
 mod output;
@@ -147,6 +149,8 @@ pub struct Execution {
     messages: Vec<Message>,
     /// The recorded calls of the last assistant message.
     open_calls: Vec<ToolCallRow>,
+    /// Calls of this step whose tools ask the user, until they are asked.
+    input_awaited: Vec<ToolCallRow>,
     /// Calls of users' programs that have ended while the run was held, by id.
     returned: HashMap<Uuid, RemoteCall>,
     step: i32,
@@ -194,6 +198,7 @@ impl Execution {
             system: stored.system,
             messages: stored.messages,
             open_calls: stored.open_calls,
+            input_awaited: Vec::new(),
             returned: HashMap::new(),
             step: stored.step,
             repeats: stored.repeats,

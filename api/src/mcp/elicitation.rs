@@ -5,7 +5,7 @@
 
 use rejoin_commands::{CloseQuestion, Closing};
 use rejoin_http::problem::Problem;
-use rejoin_runs::questions;
+use rejoin_runs::{forms, questions};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ProtocolVersion};
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
@@ -95,6 +95,7 @@ pub async fn answer(asked: &Asked, question_id: Uuid, result: &ElicitResult) -> 
     let answer = match (&result.action, &result.content) {
         (ElicitationAction::Accept, Some(content)) => content[ANSWER].clone(),
         (ElicitationAction::Decline, _) if question.is_approval() => json!(REFUSE),
+        (ElicitationAction::Decline, _) if question.form_field.is_some() => json!(forms::DECLINE),
         (_, _) => return Ok(false),
     };
     let command = CloseQuestion {

@@ -96,6 +96,7 @@ pub async fn call(
     Ok(match called {
         Ok(Ok(output)) => CallToolResult::structured(output),
         Ok(Err(ToolError::RespondToModel(words))) => failed(words),
+        Ok(Err(asks @ ToolError::NeedsInput(_))) => failed(asks.to_string()),
         Ok(Err(ToolError::Internal { attempted, source })) => {
             error!(tool = name, attempted, error = source.to_string(), "a tool failed");
             failed(format!(

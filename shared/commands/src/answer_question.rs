@@ -9,6 +9,7 @@ use super::steer_run::With;
 use super::{Command, CommandError, schedule_tasks, steer_run};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
+use rejoin_runs::forms;
 use rejoin_runs::questions::{self, Question};
 use rejoin_runs::run_dependencies;
 use rejoin_runs::runs::Run;
@@ -146,8 +147,9 @@ pub(super) struct Reply {
 /// Takes a message as the answer to the open questions of its conversation. None: there are none, or the message
 /// answers none.
 ///
-/// Agents' questions come first, and one message answers all of them. Without any, it may approve or reject a call, if
-/// exactly one approval is pending. The caller holds the log's lock.
+/// Agents' questions come first, and one message answers all of them; of the fields of tools' forms, it fills in the
+/// first that it fits. Without any, it may approve or reject a call, if exactly one approval is pending. The caller holds
+/// the log's lock.
 pub(super) async fn reply(
     db: &mut PgConnection,
     conversation_id: Uuid,
@@ -163,9 +165,18 @@ pub(super) async fn reply(
     if asked.is_empty() && approvals.len() == 1 {
         asked.append(&mut approvals);
     }
+    let mut fills_in = false;
     let answers: Vec<(Uuid, Uuid, Value)> = asked
         .into_iter()
-        .filter_map(|question| Some((question.id, question.run_id, question.meant_by(message)?)))
+        .filter_map(|question| {
+            let is_field = question.form_field.is_some();
+            if is_field && fills_in {
+                return None;
+            }
+            let answer = question.meant_by(message)?;
+            fills_in |= is_field;
+            Some((question.id, question.run_id, answer))
+        })
         .collect();
     let Some((_, asking, _)) = answers.first() else {
         return Ok(None);
@@ -228,7 +239,8 @@ impl<'a> Ending<'a> {
     }
 }
 
-/// Ends a question of `run`, publishes it, and resumes the run if it waited for nothing else.
+/// Ends a question of `run`, publishes it, and resumes the run if it waited for nothing else. A form that is declined
+/// with one of its fields needs no others.
 pub(super) async fn close(db: &mut PgConnection, run: &Run, id: Uuid, ending: Ending<'_>) -> Result<Wake, sqlx::Error> {
     let Ending {
         status,
@@ -239,16 +251,32 @@ pub(super) async fn close(db: &mut PgConnection, run: &Run, id: Uuid, ending: En
     if !questions::close(db, id, run.root_run_id, status, answer, by).await? {
         return Ok(Wake::default());
     }
-    let answered = run.event(Kind::QuestionAnswered {
+    let mut events = vec![run.event(Kind::QuestionAnswered {
         question_id: id,
         status: status.to_owned(),
         answer: answer.filter(|_| is_told).cloned(),
-    });
-    let seq = log::append(db, run.log_id, Some(run.root_run_id), &[answered]).await?;
+    })];
+    if answer.is_some_and(declines) {
+        for other in questions::open_of_form(&mut *db, id).await? {
+            questions::close(db, other, run.root_run_id, "cancelled", None, by).await?;
+            events.push(run.event(Kind::QuestionAnswered {
+                question_id: other,
+                status: "cancelled".to_owned(),
+                answer: None,
+            }));
+        }
+    }
+    let seq = log::append(db, run.log_id, Some(run.root_run_id), &events).await?;
     sqlx::query!("update kb.agent_runs set safe_seq = $2 where id = $1", run.id, seq)
         .execute(&mut *db)
         .await?;
     let mut wake = run_dependencies::wake_if_met(db, run.id).await?;
     wake.merge(Wake::log(run.log_id));
     Ok(wake)
+}
+
+/// Whether an answer to a field declines its form.
+fn declines(answer: &Value) -> bool {
+    let listed = answer.as_array();
+    answer == forms::DECLINE || listed.is_some_and(|listed| listed.iter().any(|one| one == forms::DECLINE))
 }

@@ -9,6 +9,7 @@
 //! - `start_run`      an attempt begins: `meta`, or `reset`           (worker)
 //! - `record_step`    a model's answer and the calls it asked for     (worker)
 //! - `record_tool`    a call begins to act; a call ends          (worker)
+//! - `record_input`   a call waits for its user's input, or goes on with it (worker)
 //! - `transfer_run`   hands the run over to another agent              (worker)
 //! - `suspend_run`    starts sub-agents, asks users, suspends the run (worker)
 //! - `answer_question` a question is answered or expires (API, worker)
@@ -52,6 +53,7 @@ pub mod fire_schedule;
 pub mod fork_run;
 pub mod idempotency;
 pub mod post_message;
+pub mod record_input;
 pub mod record_step;
 pub mod record_tool;
 pub mod resume_run;
@@ -76,6 +78,7 @@ pub use fire_schedule::{FireSchedule, Fired};
 pub use fork_run::{ForkError, ForkRun};
 pub use idempotency::{Idempotency, run_of_key};
 pub use post_message::{HISTORY_MAX, HistoryMessage, OnBusy, PostError, PostMessage, Posted};
+pub use record_input::RecordInput;
 pub use record_step::{AskedCall, RecordStep, Recorded};
 pub use record_tool::{EndRecorded, ToolEnded, ToolStarted};
 pub use resume_run::{ResumeError, ResumeRun, Resumed};

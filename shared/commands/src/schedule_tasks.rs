@@ -250,6 +250,7 @@ async fn conclude(
                 interaction_type: "buttons".to_owned(),
                 placeholder: None,
                 max_length: None,
+                form_field: None,
             };
             questions::insert(db, wave.dag.workspace_id, run.id, None, &question).await?;
             Ok(Wake::default())

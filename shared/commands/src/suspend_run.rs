@@ -61,6 +61,8 @@ pub enum DeferredWhat {
     /// The verdict on a plan that waited for it.
     Review(Box<Review>),
     Ask(NewQuestion),
+    /// The fields of the forms that the call's tool asks for: it has begun.
+    Forms(Vec<NewQuestion>),
     /// Confirmation of the call: it has not begun.
     Confirm(NewQuestion),
     /// The client executes the call, with these arguments.
@@ -110,6 +112,7 @@ impl DeferredWhat {
             | DeferredWhat::Remote { .. } => true,
             DeferredWhat::Begun
             | DeferredWhat::Review(_)
+            | DeferredWhat::Forms(_)
             | DeferredWhat::Confirm(_)
             | DeferredWhat::Steps(_)
             | DeferredWhat::StepEnds(_) => false,
@@ -223,6 +226,11 @@ impl SuspendRun<'_> {
                     events.push(run.event(started(call)));
                     self.ask(db, call, question, None, &mut events).await?;
                 }
+                DeferredWhat::Forms(questions) => {
+                    for question in questions {
+                        self.ask(db, call, question, None, &mut events).await?;
+                    }
+                }
                 DeferredWhat::Confirm(question) => self.ask(db, call, question, Some(call.input), &mut events).await?,
                 DeferredWhat::Client { question, input } => {
                     tool_calls::mark_running(db, call.id).await?;
@@ -317,6 +325,7 @@ impl SuspendRun<'_> {
 fn asked<'a>(call: &'a Deferred<'_>) -> Vec<&'a NewQuestion> {
     match &call.what {
         DeferredWhat::Ask(question) => vec![question],
+        DeferredWhat::Forms(questions) => questions.iter().collect(),
         DeferredWhat::Steps(steps) => steps
             .iter()
             .filter_map(|step| match &step.what {

@@ -5,6 +5,7 @@
 //! - `agents` `prompts`   agent definitions; instructions for all agents
 //! - `runs` `run_messages` `tool_calls`   a run, its transcript, its calls
 //! - `run_dependencies` `questions` `steering`   what a run waits for; its questions to users; messages to a running run
+//! - `forms`       what a tool asks its user in the middle of a call, a question for each field
 //! - `agent_assignment` which agent takes a new conversation: `rejoin-routing`, with the clues that the database has
 //! - `contexts` `attachments` `compressions`   what a conversation is about, what is attached, what was summarized
 //! - `consoles`    texts that users and agents write together, with their versions, and the tools over them
@@ -27,6 +28,7 @@ pub mod consoles;
 pub mod contexts;
 pub mod conversations;
 pub mod feedback;
+pub mod forms;
 pub mod messages;
 pub mod model_calls;
 pub mod prices;

@@ -1,6 +1,6 @@
 //! Questions of runs to users: an agent's question (the tool `ask_user`), or the confirmation of a call (tools marked
 //! `confirm` by a definition). A call of a client's tool is one, too: its answer is what the client returned. The run
-//! waits until all of its questions are answered.
+//! waits until all of its questions are answered. A field of a tool's form (`forms`) is an agent's question with its field.
 //!
 //! States: pending -> answered | expired | cancelled. An answer is validated against its question before it is stored.
 
@@ -13,6 +13,7 @@ use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::client_tools::{self, ClientOutput};
+use crate::forms::{FieldAnswer, FormField};
 
 /// Selects whole questions, as `q`: what precedes the `select` and what follows its `from`, then the arguments.
 #[macro_export]
@@ -22,7 +23,7 @@ macro_rules! select_questions {
             $crate::questions::Question,
             $head + "select q.id, q.project_id as workspace_id, q.run_id, q.tool_call_id, q.kind, q.question, q.options, \
              q.interaction_type, q.placeholder, q.max_length, q.status, q.answer, q.answered_by, q.created_at, \
-             q.answered_at from kb.questions q " + $tail
+             q.answered_at, q.form_field from kb.questions q " + $tail
             $(, $argument)*
         )
     };
@@ -55,6 +56,8 @@ pub struct NewQuestion {
     pub interaction_type: String,
     pub placeholder: Option<String>,
     pub max_length: Option<i32>,
+    /// The field of a tool's form that it asks for.
+    pub form_field: Option<FormField>,
 }
 
 /// The call that a question shows to its reader.
@@ -107,6 +110,8 @@ pub struct Question {
     pub answered_by: Option<Uuid>,
     pub created_at: DateTime<Utc>,
     pub answered_at: Option<DateTime<Utc>>,
+    /// A [`FormField`].
+    pub form_field: Option<Value>,
 }
 
 impl Question {
@@ -124,10 +129,15 @@ impl Question {
         matches!(self.kind.as_str(), "confirm" | "plan")
     }
 
+    /// Returns the field of a tool's form that it asks for.
+    pub fn field(&self) -> Option<FormField> {
+        FormField::deserialize(self.form_field.as_ref()?).ok()
+    }
+
     /// Returns the answer meant by a user's next message. None: no answer.
     ///
     /// An option is matched by its value or label; any other text is a text answer. An approval takes its exact word:
-    /// no other text may trigger an action.
+    /// no other text may trigger an action. A field of a form takes what fits it.
     pub fn meant_by(&self, message: &str) -> Option<Value> {
         let words = message.trim().trim_end_matches(['.', '!']).to_lowercase();
         let options = self.options.as_array().into_iter().flatten();
@@ -135,6 +145,14 @@ impl Question {
             .filter_map(|option| Some((option["value"].as_str()?, option["label"].as_str().unwrap_or_default())))
             .find(|(value, label)| [*value, *label].iter().any(|name| name.to_lowercase() == words))
             .map(|(value, _)| value);
+        if self.form_field.is_some() {
+            let answer = match named {
+                Some(value) if self.interaction_type == "multi_select" => json!([value]),
+                Some(value) => json!(value),
+                None => json!(message.trim()),
+            };
+            return self.check(&answer, None).ok();
+        }
         match (self.kind.as_str(), named) {
             ("ask", Some(value)) if self.interaction_type == "multi_select" => Some(json!([value])),
             ("ask", Some(value)) => Some(json!(value)),
@@ -154,6 +172,9 @@ impl Question {
             .filter_map(|option| option["value"].as_str())
             .collect();
         let one_of = || format!("answer must be one of {}", values.join(", "));
+        if let Some(field) = self.field() {
+            return self.check_field(&field, answer, input);
+        }
         match self.interaction_type.as_str() {
             "confirm" => {
                 let decision = answer.as_str().filter(|decision| DECISIONS.contains(decision));
@@ -188,16 +209,34 @@ impl Question {
             },
             _ => {
                 let text = answer.as_str().ok_or("answer must be text")?;
-                let max = self
-                    .max_length
-                    .and_then(|max| usize::try_from(max).ok())
-                    .unwrap_or(ANSWER_MAX_CHARS);
+                let max = self.max_chars();
                 if text.trim().is_empty() || text.chars().count() > max {
                     return Err(format!("answer must have 1 to {max} characters"));
                 }
                 Ok(json!(text))
             }
         }
+    }
+
+    fn check_field(&self, field: &FormField, answer: &Value, input: Option<&Value>) -> Result<Value, String> {
+        if input.is_some() {
+            return Err("input can be used only with the answer edit".to_owned());
+        }
+        let read = field.read(answer)?;
+        if let (FieldAnswer::Value(_), Some(text)) = (&read, answer.as_str()) {
+            let max = self.max_chars();
+            if text.trim().is_empty() || text.chars().count() > max {
+                return Err(format!("answer must have 1 to {max} characters"));
+            }
+        }
+        Ok(answer.clone())
+    }
+
+    /// Maximum length of a text answer, in characters.
+    fn max_chars(&self) -> usize {
+        self.max_length
+            .and_then(|max| usize::try_from(max).ok())
+            .unwrap_or(ANSWER_MAX_CHARS)
     }
 }
 
@@ -210,8 +249,9 @@ pub async fn insert(
     question: &NewQuestion,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "insert into kb.questions (id, project_id, run_id, tool_call_id, kind, question, options, interaction_type, placeholder, max_length)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        "insert into kb.questions (id, project_id, run_id, tool_call_id, kind, question, options, interaction_type, placeholder, max_length,
+                                   form_field)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
         question.id,
         workspace_id,
         run_id,
@@ -221,7 +261,8 @@ pub async fn insert(
         json!(question.options),
         question.interaction_type,
         question.placeholder,
-        question.max_length
+        question.max_length,
+        question.form_field.as_ref().map(|field| json!(field)) as _
     )
     .execute(db)
     .await?;
@@ -282,7 +323,7 @@ pub async fn close(
     Ok(true)
 }
 
-/// Returns how many questions a run has asked, excluding approvals of calls.
+/// Returns how many questions a run has asked, with those of tools' forms and without approvals of calls.
 pub async fn asked_by(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select count(*) as "asked!" from kb.questions where run_id = $1 and kind = 'ask'"#,
@@ -297,11 +338,47 @@ pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Question>, 
     select_questions!("", "where q.id = $1", id).fetch_optional(db).await
 }
 
-/// Returns the question of a call, if any.
+/// Returns the question of a call, if any, without those of its tool's forms.
 pub async fn of_call(db: impl PgExecutor<'_>, tool_call_id: Uuid) -> Result<Option<Question>, sqlx::Error> {
-    select_questions!("", "where tool_call_id = $1", tool_call_id)
+    select_questions!("", "where tool_call_id = $1 and form_field is null", tool_call_id)
         .fetch_optional(db)
         .await
+}
+
+/// Returns the questions that a call asks for its tool's forms the `round`th time, in order.
+pub async fn of_round(db: impl PgExecutor<'_>, tool_call_id: Uuid, round: u32) -> Result<Vec<Question>, sqlx::Error> {
+    select_questions!(
+        "",
+        "where tool_call_id = $1 and (form_field ->> 'round')::bigint = $2 order by created_at, id",
+        tool_call_id,
+        i64::from(round)
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Returns how many times a call has asked for its tool's forms.
+pub async fn rounds_of(db: impl PgExecutor<'_>, tool_call_id: Uuid) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select coalesce(max((form_field ->> 'round')::bigint), 0) as "rounds!" from kb.questions where tool_call_id = $1"#,
+        tool_call_id
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Returns the other open questions of the form that a question belongs to.
+pub async fn open_of_form(db: impl PgExecutor<'_>, id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select other.id
+         from kb.questions q
+         join kb.questions other on other.tool_call_id = q.tool_call_id and other.form_field ->> 'form' = q.form_field ->> 'form'
+         where q.id = $1 and other.id <> q.id and other.status = 'pending'
+         order by other.created_at, other.id",
+        id
+    )
+    .fetch_all(db)
+    .await
 }
 
 /// Returns all questions of a run, oldest first.

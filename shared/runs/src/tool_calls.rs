@@ -38,6 +38,8 @@ pub struct ToolCallRow {
     pub completed_at: Option<DateTime<Utc>>,
     /// What it did to which thing: an [`Operation`](rejoin_types::events::Operation).
     pub operation: Option<Value>,
+    /// What it waits for: an `AwaitedInput` of `forms`.
+    pub awaited_input: Option<Value>,
 }
 
 impl ToolCallRow {
@@ -95,6 +97,18 @@ pub async fn mark_running(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::E
     sqlx::query!(
         "update kb.agent_run_tool_calls set status = 'running', started_at = now() where id = $1",
         id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Records what a running call waits for. None: it waits for nothing, and acts.
+pub async fn await_input(db: &mut PgConnection, id: Uuid, input: Option<&Value>) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.agent_run_tool_calls set awaited_input = $2 where id = $1 and status = 'running'",
+        id,
+        input
     )
     .execute(db)
     .await?;

@@ -4,6 +4,7 @@
 //! - `registry`  tools by name, whitelists with globs
 //! - `arguments` parameter schemas, and parsing of a model's arguments
 //! - `graph`     the tools over the knowledge graph
+//! - `input`     what a tool asks its user in the middle of a call
 //! - `outputs`   answers that fit a JSON schema
 //! - `remote`    tools that users' own programs execute
 //!
@@ -11,6 +12,7 @@
 
 pub mod arguments;
 pub mod graph;
+pub mod input;
 pub mod outputs;
 pub mod registry;
 pub mod remote;
@@ -30,6 +32,8 @@ use rejoin_graph::{Actor, ActorKind};
 use rejoin_types::events::Kind;
 use rejoin_types::events::Operation;
 use rejoin_types::focus::Focus;
+
+use input::{InputGiven, InputNeeded};
 
 /// The description of a tool for models and the executor.
 #[derive(Debug, Clone)]
@@ -92,6 +96,10 @@ pub enum ToolError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The tool asks its user. A run puts the forms to the user, and makes the call again with the answers
+    /// ([`Tool::resume`]); other callers can't, and report this text.
+    #[error("{} asks for input, and only the run of an agent can ask its user; call the tool by an agent", .0.asker)]
+    NeedsInput(Box<InputNeeded>),
 }
 
 #[async_trait]
@@ -99,6 +107,15 @@ pub trait Tool: Send + Sync {
     fn spec(&self) -> &ToolSpec;
     /// `arguments` have been validated against [`ToolSpec::parameters`].
     async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError>;
+    /// Makes a call again that has asked its user ([`ToolError::NeedsInput`]), with the answers. `arguments` are those
+    /// of the first time.
+    async fn resume(&self, _context: &ToolContext, _arguments: Value, _given: InputGiven) -> Result<Value, ToolError> {
+        let name = &self.spec().name;
+        Err(ToolError::RespondToModel(format!("{name} does not ask for input")))
+    }
+    /// Ends a call that has asked its user and is not made again, where its [state](InputNeeded::state) stands for work
+    /// in progress. Failures are ignored: the work expires.
+    async fn abandon(&self, _state: &Value) {}
     /// Returns the call's operation on an entity, in words for users, published when it begins and when it ends. Looks
     /// up the names of ids. The caller sets its `status`, and the id of a created entity (`id` of its output).
     async fn operation(&self, _context: &ToolContext, _arguments: &Value) -> Option<Operation> {

@@ -50,6 +50,12 @@ export function QuestionForm({ question, plan }: { question: Question; plan?: Pl
           <>
             <input value={words} onChange={(event) => setWords(event.target.value)} aria-label="Your answer" required />
             <button type="submit">Answer</button>
+            {/* A field of a tool's form can be skipped, or its form declined. */}
+            {question.options.map((option) => (
+              <button key={option.value} type="button" onClick={() => void answer(option.value)}>
+                {option.label}
+              </button>
+            ))}
           </>
         ) : question.interactionType === 'multi_select' ? (
           <>

@@ -156,6 +156,7 @@ pub fn question(plan: &NewPlan) -> NewQuestion {
         interaction_type: "confirm".to_owned(),
         placeholder: None,
         max_length: None,
+        form_field: None,
     }
 }
 

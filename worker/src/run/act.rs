@@ -9,6 +9,7 @@ use rejoin_models::catalogue;
 use rejoin_runs::runs::Run;
 use rejoin_runs::tool_calls::CallStatus;
 use rejoin_telemetry::labels;
+use rejoin_tools::input::{InputGiven, InputNeeded};
 use rejoin_tools::{SharedTool, ToolContext, ToolError};
 use rejoin_types::events::Operation;
 use rejoin_types::text::{storable, storable_json};
@@ -165,11 +166,16 @@ fn result_max_chars(model: Option<&str>) -> usize {
     quarter.min(RESULT_MAX_CHARS)
 }
 
+/// How a call that has acted goes on. Err: its tool asks the user first.
+pub(super) type Acted = Result<Ended, Box<InputNeeded>>;
+
 /// A call recorded as running.
 pub(super) struct Doing {
     pub tool: SharedTool,
     pub context: ToolContext,
     pub arguments: Value,
+    /// The answers to what the call has asked before.
+    pub given: Option<InputGiven>,
     /// The operation shown to users, once determined.
     pub operation: Option<Operation>,
     pub signals: Signals,
@@ -189,9 +195,12 @@ impl Doing {
     }
 
     /// Runs it, with its operation.
-    pub async fn done(mut self) -> Result<Ended, Interrupt> {
+    pub async fn done(mut self) -> Result<Acted, Interrupt> {
         let operation = self.operation.take();
-        let mut ended = self.acted().await?.storable();
+        let mut ended = match self.acted().await? {
+            Ok(ended) => ended.storable(),
+            Err(needed) => return Ok(Err(needed)),
+        };
         ended.operation = operation.map(|begun| {
             let made = ended.output.as_ref().and_then(|output| output["id"].as_str());
             Operation {
@@ -200,16 +209,21 @@ impl Doing {
                 ..begun
             }
         });
-        Ok(ended)
+        Ok(Ok(ended))
     }
 
     /// Runs it, raced against all stop signals.
-    async fn acted(self) -> Result<Ended, Interrupt> {
+    async fn acted(self) -> Result<Acted, Interrupt> {
         let spec = self.tool.spec();
-        let repeatable = spec.read_only || spec.idempotent;
+        // Repeated by another attempt, it would ask the user again.
+        let repeatable = self.given.is_none() && (spec.read_only || spec.idempotent);
         let began = Instant::now();
+        let acting = match self.given {
+            Some(given) => self.tool.resume(&self.context, self.arguments, given),
+            None => self.tool.call(&self.context, self.arguments),
+        };
         // A panic in a tool's code only fails the call.
-        let acting = AssertUnwindSafe(self.tool.call(&self.context, self.arguments)).catch_unwind();
+        let acting = AssertUnwindSafe(acting).catch_unwind();
         let outcome = tokio::select! {
             biased;
             interrupt = Execution::interrupt(&self.signals, &self.limits, repeatable) => return Err(interrupt),
@@ -220,8 +234,9 @@ impl Doing {
             .record(began.elapsed().as_secs_f64());
         let error = match outcome {
             Ok(Ok(Ok(output))) => {
-                return Ok(Ended::bounded(&spec.name, output, duration_ms));
+                return Ok(Ok(Ended::bounded(&spec.name, output, duration_ms)));
             }
+            Ok(Ok(Err(ToolError::NeedsInput(needed)))) => return Ok(Err(needed)),
             Ok(Ok(Err(ToolError::RespondToModel(message)))) => message,
             Ok(Ok(Err(ToolError::Internal { attempted, source }))) => {
                 error!(tool = spec.name, attempted, error = source.to_string(), "a tool failed");
@@ -240,6 +255,6 @@ impl Doing {
                 format!("{} did not respond within {limit_s} s", spec.name)
             }
         };
-        Ok(Ended::failed(error, duration_ms))
+        Ok(Ok(Ended::failed(error, duration_ms)))
     }
 }

@@ -21,6 +21,7 @@ use super::act::{Doing, Ended};
 use super::limits::{REPEATS_STOPPED, Verdict};
 use super::{End, Execution, Interrupt, Next, context_prompt};
 use crate::publish::StreamEvent;
+use rejoin_tools::input::InputGiven;
 use rejoin_tools::{SharedTool, ToolContext, arguments};
 
 /// Maximum size of a result sent to readers, in bytes; a longer one is replaced by a reference.
@@ -82,16 +83,24 @@ impl Execution {
         }
     }
 
+    async fn answer_all(&mut self, calls: Vec<ToolCallRow>) -> Result<(), End> {
+        let answered = self.answer_each(calls).await;
+        if matches!(answered, Err(End::Finished { .. })) {
+            self.end_awaited().await?;
+        }
+        answered
+    }
+
     /// Deferred calls come after the others: nothing else of the step is in progress while the run waits. Then the run
     /// may be handed over.
-    async fn answer_all(&mut self, calls: Vec<ToolCallRow>) -> Result<(), End> {
+    async fn answer_each(&mut self, calls: Vec<ToolCallRow>) -> Result<(), End> {
         let (transfers, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| self.is_transfer(call));
         let (deferred, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| self.is_deferred(call));
         match self.side_by_side(&calls) {
             Some(tools) => self.answer_together(calls, tools).await?,
             None => self.answer_in_turn(calls).await?,
         }
-        if !deferred.is_empty() {
+        if !deferred.is_empty() || !self.input_awaited.is_empty() {
             self.answer_deferred(deferred).await?;
         }
         self.transfer(transfers).await
@@ -149,7 +158,7 @@ impl Execution {
             .map(|started| async {
                 match started {
                     Ok(doing) => doing.done().await,
-                    Err(refused) => Ok(refused),
+                    Err(refused) => Ok(Ok(refused)),
                 }
             })
             .buffered(SIDE_BY_SIDE);
@@ -157,10 +166,16 @@ impl Execution {
         while let Some(outcome) = outcomes.next().await {
             let Some(call) = rest.next() else { break };
             match outcome {
-                Ok(ended) => {
-                    self.repeats.ask(&call.tool_name, &call.input);
-                    self.repeats.answered(&ended.content(&self.request.run));
-                    self.record_end(call, &ended).await?;
+                Ok(acted) => {
+                    let ended = match acted {
+                        Ok(ended) => Some(ended),
+                        Err(needed) => self.await_input(call, *needed, began).await?,
+                    };
+                    if let Some(ended) = ended {
+                        self.repeats.ask(&call.tool_name, &call.input);
+                        self.repeats.answered(&ended.content(&self.request.run));
+                        self.record_end(call, &ended).await?;
+                    }
                 }
                 Err(interrupt) => {
                     drop(outcomes);
@@ -223,7 +238,10 @@ impl Execution {
                 } else {
                     match arguments::admit_apart(tool.spec(), &call.input).await {
                         Err(fault) => Ended::refused(fault).announced(may_have_acted),
-                        Ok(arguments) => self.act(&call, tool, arguments, may_have_acted).await?,
+                        Ok(arguments) => match self.act(&call, tool, arguments, may_have_acted).await? {
+                            Some(ended) => ended,
+                            None => return Ok(()),
+                        },
                     }
                 }
             }
@@ -264,20 +282,40 @@ impl Execution {
         }
     }
 
-    /// Executes the call to its end.
+    /// Executes the call to its end. None: it waits for its user's input.
     pub(super) async fn act(
         &mut self,
         call: &ToolCallRow,
         tool: SharedTool,
         arguments: Value,
         again: bool,
-    ) -> Result<Ended, End> {
+    ) -> Result<Option<Ended>, End> {
         let mut doing = self.doing(call, tool, arguments);
         doing.look().await;
         self.start(call, again, doing.operation.as_ref()).await?;
+        self.run_to_end(call, doing).await
+    }
+
+    /// Executes a call again with what its user has answered.
+    pub(super) async fn act_with(
+        &mut self,
+        call: &ToolCallRow,
+        tool: SharedTool,
+        arguments: Value,
+        given: InputGiven,
+    ) -> Result<Option<Ended>, End> {
+        let mut doing = self.doing(call, tool, arguments);
+        doing.given = Some(given);
+        doing.look().await;
+        self.resume_call(call).await?;
+        self.run_to_end(call, doing).await
+    }
+
+    async fn run_to_end(&mut self, call: &ToolCallRow, doing: Doing) -> Result<Option<Ended>, End> {
         let began = Instant::now();
         match doing.done().await {
-            Ok(ended) => Ok(ended),
+            Ok(Ok(ended)) => Ok(Some(ended)),
+            Ok(Err(needed)) => self.await_input(call, *needed, began).await,
             Err(interrupt) => {
                 self.stopped(call, interrupt, began).await?;
                 Err(self.interrupted(interrupt))
@@ -358,6 +396,7 @@ impl Execution {
             },
             tool,
             arguments,
+            given: None,
             operation: None,
             signals: self.request.signals.clone(),
             limits: self.request.limits.clone(),

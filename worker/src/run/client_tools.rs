@@ -106,6 +106,7 @@ fn question(tool: &str) -> NewQuestion {
         interaction_type: QUESTION.to_owned(),
         placeholder: None,
         max_length: None,
+        form_field: None,
     }
 }
 

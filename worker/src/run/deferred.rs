@@ -1,17 +1,19 @@
 //! Calls answered by others: sub-agents (`spawn_agents`), a user (`ask_user`, and calls that need confirmation), the
-//! client (`client_tools`), a user's program (`remote_tools`). They
+//! client (`client_tools`), a user's program (`remote_tools`), and those that ask their user in the middle (`input`). They
 //! begin together after all other calls of their step, and the run is suspended until all are answered. Then another
 //! attempt comes here again and finds the answers.
 
 use rejoin_commands::{DagError, Deferred, DeferredWhat, SuspendRun, Suspended, cancel_dag};
 use rejoin_db::rls;
 use rejoin_runs::consoles::tools::SWITCH_CONSOLE;
+use rejoin_runs::forms::AwaitedInput;
 use rejoin_runs::questions::{self, Question};
 use rejoin_runs::run_dependencies;
 use rejoin_runs::runs;
 use rejoin_runs::tool_calls::{CallStatus, ToolCallRow};
 use rejoin_scheduling::plans;
 use rejoin_scheduling::tasks;
+use rejoin_tools::input::InputGiven;
 use rejoin_tools::{SharedTool, arguments};
 use rejoin_types::events::PLAN_TOOL;
 use serde_json::{Value, json};
@@ -41,6 +43,8 @@ pub(super) enum Answer {
     Repeated,
     /// It acts now, with these arguments.
     Acts(SharedTool, Value),
+    /// It acts again, with the same arguments and what its user has answered.
+    Resumes(SharedTool, Value, InputGiven),
 }
 
 impl Execution {
@@ -48,6 +52,9 @@ impl Execution {
     pub(super) fn is_deferred(&self, call: &ToolCallRow) -> bool {
         let name = call.tool_name.as_str();
         let is_remote = self.is_remote(call);
+        if AwaitedInput::of(call).is_some() {
+            return true;
+        }
         if self.tool(name).is_none() && !is_remote {
             return false;
         }
@@ -63,6 +70,7 @@ impl Execution {
     pub(super) async fn answer_deferred(&mut self, calls: Vec<ToolCallRow>) -> Result<(), End> {
         let mut open = calls;
         loop {
+            open.append(&mut self.input_awaited);
             if let Some(interrupt) = self.interrupted_already() {
                 return Err(self.stop_deferred(&open, interrupt).await);
             }
@@ -86,9 +94,23 @@ impl Execution {
                     }
                     Answer::Ended(ended) => self.conclude(&call, &ended).await?,
                     Answer::Acts(tool, arguments) => {
-                        let ended = self.act(&call, tool, arguments, false).await?;
-                        self.conclude(&call, &ended).await?;
+                        if let Some(ended) = self.act(&call, tool, arguments, false).await? {
+                            self.conclude(&call, &ended).await?;
+                        }
                     }
+                    Answer::Resumes(tool, arguments, given) => {
+                        if let Some(ended) = self.act_with(&call, tool, arguments, given).await? {
+                            self.conclude(&call, &ended).await?;
+                        }
+                    }
+                }
+            }
+            // Calls that have just acted, and ask. All that the step waits for begins together.
+            for call in std::mem::take(&mut self.input_awaited) {
+                if let Some(input) = AwaitedInput::of(&call)
+                    && let Answer::Awaited(what) = self.input_of(&call, input).await?
+                {
+                    awaited.push((call, what));
                 }
             }
             if awaited.is_empty() {
@@ -174,6 +196,7 @@ impl Execution {
         }
         if interrupt == Interrupt::Cancelled {
             for call in begun() {
+                self.abandon_input(call).await;
                 if let Err(error) = self.cancel_tasks(call).await {
                     return error;
                 }
@@ -208,6 +231,9 @@ impl Execution {
 
     /// `verdict`: on repetition, for a call that has not begun.
     async fn deferred_answer(&mut self, call: &ToolCallRow, verdict: Verdict) -> Result<Answer, End> {
+        if let Some(awaited) = AwaitedInput::of(call) {
+            return self.input_of(call, awaited).await;
+        }
         if self.request.client_tools.has(&call.tool_name) {
             return self.client_call(call, verdict).await;
         }

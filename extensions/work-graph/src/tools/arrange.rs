@@ -276,7 +276,7 @@ async fn old_link(db: &mut sqlx::PgConnection, context: &ToolContext, text: &str
         .await
         .map_err(|error| match error {
             ToolError::RespondToModel(_) => unknown(),
-            internal @ ToolError::Internal { .. } => internal,
+            other @ (ToolError::Internal { .. } | ToolError::NeedsInput(_)) => other,
         })?;
     Ok(Some(id))
 }

@@ -1,6 +1,7 @@
 //! Answers to questions, and approvals of calls.
 
 use super::*;
+use crate::forms;
 
 fn question(interaction_type: &str, options: &[&str]) -> Question {
     let options: Vec<Value> = options
@@ -23,6 +24,7 @@ fn question(interaction_type: &str, options: &[&str]) -> Question {
         answered_by: None,
         created_at: DateTime::UNIX_EPOCH,
         answered_at: None,
+        form_field: None,
     }
 }
 
@@ -80,6 +82,26 @@ fn an_approval_is_given_or_refused_by_its_own_word_alone() {
             assert_eq!(approval.meant_by(other), None, "{other}");
         }
     }
+}
+
+#[test]
+fn a_message_fills_in_a_field_if_it_fits() {
+    let field = |schema: Value| json!({"form": "f", "round": 1, "name": "n", "required": true, "schema": schema});
+    let confirm = Question {
+        form_field: Some(field(json!({"type": "boolean"}))),
+        ..question("buttons", &["true", "false", forms::DECLINE])
+    };
+    assert_eq!(confirm.meant_by("True."), Some(json!("true")));
+    assert_eq!(confirm.meant_by("decline_form"), Some(json!(forms::DECLINE)));
+    assert_eq!(confirm.meant_by("Ada"), None, "another field may take it");
+    let count = Question {
+        form_field: Some(field(json!({"type": "integer"}))),
+        ..question("text", &[])
+    };
+    assert_eq!(count.meant_by("12"), Some(json!("12")));
+    assert_eq!(count.meant_by("a dozen"), None);
+    assert!(count.check(&json!("123456"), None).unwrap_err().contains("1 to 5"));
+    assert!(count.check(&json!("12"), Some(&json!({}))).is_err());
 }
 
 #[test]

@@ -371,7 +371,7 @@ fn answered(results: Vec<Result<Value, ToolError>>) -> Result<Value, ToolError> 
         let mut item = match result {
             Ok(made) => made,
             Err(ToolError::RespondToModel(words)) => json!({ "error": words }),
-            Err(internal @ ToolError::Internal { .. }) => return Err(internal),
+            Err(other @ (ToolError::Internal { .. } | ToolError::NeedsInput(_))) => return Err(other),
         };
         let succeeded = item.get("error").is_none();
         success += usize::from(succeeded);

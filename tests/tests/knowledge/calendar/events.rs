@@ -33,6 +33,7 @@ pub async fn called(context: &ToolContext, name: &str, arguments: Value) -> Resu
     tool.call(context, arguments).await.map_err(|error| match error {
         ToolError::RespondToModel(words) => words,
         ToolError::Internal { attempted, source } => panic!("{attempted}: {source}"),
+        asks @ ToolError::NeedsInput(_) => panic!("{asks}"),
     })
 }
 

@@ -70,6 +70,7 @@ impl Tools {
         tool.call(context, arguments).await.map_err(|error| match error {
             ToolError::RespondToModel(words) => words,
             ToolError::Internal { attempted, source } => panic!("{name}: {attempted}: {source}"),
+            asks @ ToolError::NeedsInput(_) => panic!("{name}: {asks}"),
         })
     }
 

@@ -134,6 +134,7 @@ pub fn as_rows(run: &Run, step: i32, calls: &[ToolCall], ids: &[Uuid]) -> Vec<To
             started_at: None,
             completed_at: None,
             operation: None,
+            awaited_input: None,
         })
         .collect()
 }
