@@ -10,19 +10,21 @@ use std::time::{Duration, Instant};
 
 use process_wrap::tokio::{CommandWrap, ProcessGroup};
 use rejoin_integrations::mcp::{Server, Transport, offers};
+use rejoin_tools::input::{InputGiven, InputNeeded};
 use rejoin_types::text;
-use rmcp::model::{CallToolRequestParams, CallToolResponse};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, InputRequests};
 use rmcp::service::{Peer, RoleClient, ServiceError};
 use rmcp::transport::child_process::TokioChildProcess;
 use serde_json::{Map, Value, json};
 use tokio::process::Command;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::answer::{self, Keep};
 use crate::http;
+use crate::input::{self, Pending};
 use crate::lifecycle::{self, Running};
 use crate::listing;
 use crate::redact::Redactor;
@@ -35,6 +37,9 @@ use crate::transport::{ConnectorDeps, Guarded, NotificationHandler, OpenError};
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 /// Timeout of listing tools.
 const LIST_LIMIT: Duration = Duration::from_secs(20);
+/// Number of times that a server may ask for a call to be made again without any input, and the pause before.
+const STATES_MAX: u32 = 10;
+const STATES_PAUSE: Duration = Duration::from_millis(250);
 /// The environment variables that a process inherits; no others.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"];
 
@@ -45,6 +50,8 @@ pub enum CallError {
     RespondToModel(String),
     /// The server's answer was invalid or missing.
     Failed(String),
+    /// The server asks the user.
+    NeedsInput(Box<InputNeeded>),
 }
 
 /// An open connection to one server.
@@ -84,6 +91,7 @@ impl Connection {
             server: server.settings.name.clone(),
             list_changed: list_changed.clone(),
             redactor: redactor.clone(),
+            has_forms: false,
         };
         let opened = match server.settings.transport {
             Transport::Stdio => start(deps, server, filled, notifications)
@@ -196,30 +204,97 @@ impl Connection {
         answer::cut(self.redactor.text(words))
     }
 
-    /// The end of a call, also if the server executes it as a task.
-    async fn finished(&self, request: CallToolRequestParams) -> Result<Outcome, ServiceError> {
-        match self.peer.call_tool_once(request).await? {
-            CallToolResponse::Complete(result) => Ok(Outcome::Result(Box::new(result))),
-            CallToolResponse::InputRequired(_) => Ok(Outcome::NeedsInput),
-            CallToolResponse::Task(created) => tasks::outcome(&self.peer, &created.task).await,
-            _ => Ok(Outcome::Failed(
-                "the tool responds in a way that is not supported".to_owned(),
-            )),
+    /// The end of a call, also if the server executes it as a task. `given`: what it has asked for before.
+    async fn finished(
+        &self,
+        mut request: CallToolRequestParams,
+        given: Option<&InputGiven>,
+    ) -> Result<Outcome, ServiceError> {
+        if let Some(given) = given {
+            let answers = input::responses(given);
+            match Pending::of(&given.state) {
+                Pending::Task(id) => return tasks::resume(&self.peer, &id, answers).await,
+                Pending::Call(state) => {
+                    request.input_responses = Some(answers);
+                    request.request_state = state;
+                }
+            }
+        }
+        for _ in 0..STATES_MAX {
+            match self.peer.call_tool_once(request.clone()).await? {
+                CallToolResponse::Complete(result) => return Ok(Outcome::Result(Box::new(result))),
+                CallToolResponse::Task(created) => return tasks::outcome(&self.peer, &created.task).await,
+                CallToolResponse::InputRequired(result) => {
+                    let requests = result.input_requests.unwrap_or_default();
+                    if !requests.is_empty() {
+                        let pending = Pending::Call(result.request_state);
+                        return Ok(Outcome::NeedsInput { requests, pending });
+                    }
+                    // It only wants to be called again, with its state.
+                    request.input_responses = None;
+                    request.request_state = result.request_state;
+                    sleep(STATES_PAUSE).await;
+                }
+                _ => {
+                    return Ok(Outcome::Failed(
+                        "the tool responds in a way that is not supported".to_owned(),
+                    ));
+                }
+            }
+        }
+        Ok(Outcome::Failed(format!(
+            "the tool asked {STATES_MAX} times to be called again"
+        )))
+    }
+
+    /// Returns what the server asks the user for, or why that is not possible. The session must have no handshake:
+    /// with one, requests don't name the call that asks.
+    fn needs_input(&self, arguments: Map<String, Value>, requests: InputRequests, pending: Pending) -> CallError {
+        let server = &self.server;
+        let has_handshake = self
+            .peer
+            .peer_info()
+            .is_none_or(|info| info.protocol_version.has_initialize());
+        let needed = if has_handshake {
+            Err(format!(
+                "the tool requests user input (elicitation), which is supported only for servers of the protocol's \
+                revision 2026-07-28; {server} uses an older one. Use another tool"
+            ))
+        } else {
+            input::needed(server, &self.redactor, arguments, requests, &pending)
+        };
+        match (needed, pending) {
+            (Ok(needed), _) => CallError::NeedsInput(Box::new(needed)),
+            (Err(words), pending) => {
+                self.abandon(pending);
+                CallError::RespondToModel(answer::cut(self.redactor.text(words)))
+            }
         }
     }
 
-    /// Calls a tool, and stores the files in its answer. Dropping the future cancels the call at the server.
+    /// Ends a call that waits for input.
+    pub(crate) fn abandon(&self, pending: Pending) {
+        match pending {
+            Pending::Task(id) => tasks::abandon(&self.peer, id),
+            // Nothing is in progress at the server.
+            Pending::Call(_) => {}
+        }
+    }
+
+    /// Calls a tool, and stores the files in its answer. Dropping the future cancels the call at the server. `given`:
+    /// what the same call has asked for before.
     pub async fn call(
         &self,
         tool: &str,
         arguments: Map<String, Value>,
+        given: Option<&InputGiven>,
         limit: Duration,
         keep: Option<&dyn Keep>,
     ) -> Result<Value, CallError> {
         let _using = self.using();
-        let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments.clone());
         let answered = tokio::select! {
-            answered = timeout(limit, self.finished(request)) => answered,
+            answered = timeout(limit, self.finished(request, given)) => answered,
             () = self.over.cancelled() => Ok(Err(ServiceError::TransportClosed)),
         };
         let server = &self.server;
@@ -231,10 +306,8 @@ impl Connection {
                 )));
             }
             Ok(Ok(Outcome::Result(result))) => *result,
-            Ok(Ok(Outcome::NeedsInput)) => {
-                return Err(CallError::RespondToModel(format!(
-                    "the tool requests user input (elicitation), which is not supported for {server}"
-                )));
+            Ok(Ok(Outcome::NeedsInput { requests, pending })) => {
+                return Err(self.needs_input(arguments, requests, pending));
             }
             Ok(Ok(Outcome::Cancelled)) => {
                 return Err(CallError::RespondToModel(format!("{server} has cancelled the call")));

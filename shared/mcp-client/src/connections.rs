@@ -14,6 +14,8 @@ use rejoin_event_log::wakeup::{SharedBus, Wake};
 use rejoin_files::FileStore;
 use rejoin_integrations::mcp::{Server, offers};
 use rejoin_secrets::MasterKeys;
+use rejoin_tools::ToolError;
+use rejoin_tools::input::InputGiven;
 use rejoin_types::text;
 use serde_json::{Map, Value};
 use sqlx::PgPool;
@@ -25,6 +27,7 @@ use uuid::Uuid;
 use crate::answer::Keep;
 use crate::breaker::{Admitted, Breaker};
 use crate::connection::{CallError, Connection};
+use crate::input::Pending;
 use crate::secrets;
 use crate::transport::{ConnectorDeps, OpenError};
 
@@ -107,24 +110,26 @@ impl Connections {
             .clone()
     }
 
-    /// Calls a tool of a server, and stores the files in its answer.
+    /// Calls a tool of a server, and stores the files in its answer. `given`: what the call has asked for before.
     pub(crate) async fn call(
         &self,
         server: &Server,
         tool: &str,
         arguments: Map<String, Value>,
+        given: Option<&InputGiven>,
         keep: &dyn Keep,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, ToolError> {
         let slot = self.slot(server);
         let name = &server.settings.name;
-        let admitted = slot.breaker.admit(Instant::now()).map_err(|wait| rest(name, wait))?;
+        let admitted = slot.breaker.admit(Instant::now());
+        let admitted = admitted.map_err(|wait| ToolError::RespondToModel(rest(name, wait)))?;
         let limit = server
             .settings
             .timeout_s
             .and_then(|seconds| u64::try_from(seconds).ok());
         let limit = limit.map_or(self.limits.call, Duration::from_secs);
         let outcome = match self.connected(&slot, server).await {
-            Ok(connection) => connection.call(tool, arguments, limit, Some(keep)).await,
+            Ok(connection) => connection.call(tool, arguments, given, limit, Some(keep)).await,
             Err(error) => Err(CallError::Failed(format!(
                 "the MCP server {name} cannot be reached: {error}"
             ))),
@@ -133,6 +138,7 @@ impl Connections {
             Ok(_) => "completed",
             Err(CallError::RespondToModel(_)) => "refused",
             Err(CallError::Failed(_)) => "failed",
+            Err(CallError::NeedsInput(_)) => "input_required",
         };
         metrics::counter!("rejoin_mcp_calls_total", "server" => name.clone(), "outcome" => kind).increment(1);
         match outcome {
@@ -142,12 +148,33 @@ impl Connections {
             }
             Err(CallError::RespondToModel(words)) => {
                 admitted.succeeded();
-                Err(words)
+                Err(ToolError::RespondToModel(words))
+            }
+            Err(CallError::NeedsInput(needed)) => {
+                admitted.succeeded();
+                Err(ToolError::NeedsInput(needed))
             }
             Err(CallError::Failed(words)) => {
                 self.failed(admitted, &slot, server).await;
-                Err(format!("{words}. It may work later, or with other arguments."))
+                let words = format!("{words}. It may work later, or with other arguments.");
+                Err(ToolError::RespondToModel(words))
             }
+        }
+    }
+
+    /// Ends a call that has asked for input and is not made again: the server may be at work on it.
+    pub(crate) async fn abandon(&self, server: &Server, state: &Value) {
+        let pending = Pending::of(state);
+        if matches!(pending, Pending::Call(_)) {
+            return;
+        }
+        let slot = self.slot(server);
+        match self.connected(&slot, server).await {
+            Ok(connection) => connection.abandon(pending),
+            Err(error) => warn!(
+                server = server.settings.name,
+                error, "cancelling a task at an MCP server failed"
+            ),
         }
     }
 

@@ -6,6 +6,7 @@
 //! - `listing`      reads and validates a server's list of tools
 //! - `lifecycle`    begins a session, by each of the protocol's revisions
 //! - `tasks`        calls that a server executes as a task
+//! - `input`        what a server asks the user in the middle of a call
 //! - `http`         connects to servers over HTTP
 //! - `sse`          the transport of servers of the oldest revision
 //! - `net`          the HTTP client for URLs from a project
@@ -27,6 +28,7 @@ mod breaker;
 pub mod connection;
 pub mod connections;
 mod http;
+mod input;
 mod lifecycle;
 mod listing;
 pub mod net;
@@ -51,6 +53,7 @@ use rejoin_integrations::mcp::Server;
 use rejoin_integrations::mcp::commands::{CommandsArgs, CommandsError};
 use rejoin_integrations::mcp::offers::Offered;
 use rejoin_secrets::{KeyError, SecretKeyArgs};
+use rejoin_tools::input::InputGiven;
 use rejoin_tools::{Schema, SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use rejoin_types::file_ref::FileRef;
 use serde_json::{Value, json};
@@ -210,6 +213,25 @@ impl Tool for McpTool {
     }
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
+        self.called(context, arguments, None).await
+    }
+
+    async fn resume(&self, context: &ToolContext, arguments: Value, given: InputGiven) -> Result<Value, ToolError> {
+        self.called(context, arguments, Some(&given)).await
+    }
+
+    async fn abandon(&self, state: &Value) {
+        self.connections.abandon(&self.server, state).await;
+    }
+}
+
+impl McpTool {
+    async fn called(
+        &self,
+        context: &ToolContext,
+        arguments: Value,
+        given: Option<&InputGiven>,
+    ) -> Result<Value, ToolError> {
         let arguments = match arguments {
             Value::Object(fields) => fields,
             _ => serde_json::Map::new(),
@@ -220,8 +242,9 @@ impl Tool for McpTool {
             files: self.connections.files(),
             is_first: AtomicBool::new(true),
         };
-        let called = self.connections.call(&self.server, &self.name, arguments, &keep).await;
-        called.map_err(ToolError::RespondToModel)
+        self.connections
+            .call(&self.server, &self.name, arguments, given, &keep)
+            .await
     }
 }
 

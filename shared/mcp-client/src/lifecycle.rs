@@ -34,12 +34,16 @@ fn current() -> ClientLifecycleMode {
     }
 }
 
-/// Begins a session by the current revision.
+/// Begins a session by the current revision, in which a server may ask the user.
 pub(crate) async fn discover<T, E, A>(handler: NotificationHandler, transport: T) -> Begun
 where
     T: IntoTransport<RoleClient, E, A> + Send,
     E: std::error::Error + Send + Sync + 'static,
 {
+    let handler = NotificationHandler {
+        has_forms: true,
+        ..handler
+    };
     handler.serve_with_lifecycle(transport, current()).await
 }
 

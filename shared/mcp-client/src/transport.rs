@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
+use crate::input;
 use crate::redact::Redactor;
 
 /// Shared dependencies of connections.
@@ -96,6 +97,8 @@ pub(crate) struct NotificationHandler {
     pub(crate) server: String,
     pub(crate) list_changed: Arc<Notify>,
     pub(crate) redactor: Redactor,
+    /// Whether the server may ask the user: not in sessions with a handshake ([`input`](crate::input)).
+    pub(crate) has_forms: bool,
 }
 
 impl ClientHandler for NotificationHandler {
@@ -104,6 +107,9 @@ impl ClientHandler for NotificationHandler {
             ClientCapabilities::builder().enable_tasks().build(),
             Implementation::new("rejoin", env!("CARGO_PKG_VERSION")),
         );
+        if self.has_forms {
+            input::announce(&mut config.capabilities);
+        }
         // The last revision with a handshake; for later ones see `lifecycle`.
         config.protocol_version = ProtocolVersion::V_2025_11_25;
         config

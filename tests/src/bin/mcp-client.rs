@@ -67,7 +67,7 @@ async fn main() -> anyhow::Result<()> {
     for tool in connection.list().await.map_err(said)?.found {
         let arguments = json!({"a": 5, "b": 3}).as_object().cloned().unwrap_or_default();
         let answer = connection
-            .call(&tool.name, arguments, Duration::from_secs(20), None)
+            .call(&tool.name, arguments, None, Duration::from_secs(20), None)
             .await;
         eprintln!("{}: {answer:?}", tool.name);
     }

@@ -1,6 +1,7 @@
 //! MCP in both directions: servers that agents use, and the endpoint `/mcp` that other programs use.
 
 mod conformance;
+mod elicitation;
 mod endpoint;
 mod hostile;
 mod methods;

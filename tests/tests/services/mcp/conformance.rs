@@ -92,8 +92,8 @@ async fn the_official_conformance_tests_say_what_is_expected() {
     }
 }
 
-/// Those that apply to a worker's client: the others are about sampling, elicitation and a user at a browser, which it
-/// does not support.
+/// Those that apply to a worker's client: the others are about sampling, elicitation in sessions with a handshake and a
+/// user at a browser, which it does not support.
 #[tokio::test]
 async fn the_official_conformance_tests_of_clients_pass() {
     if !mcp::are_there() {

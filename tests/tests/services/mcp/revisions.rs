@@ -121,6 +121,54 @@ async fn a_call_that_becomes_a_task_is_waited_for() {
 }
 
 #[tokio::test]
+async fn the_question_of_a_task_is_put_to_its_callers_user() {
+    if !mcp::are_there() {
+        return;
+    }
+    let (app, boss) = app_that_uses_itself().await;
+    app.agent("sailor", &["ask_user"]).await;
+    let arguments = json!({"message": "how deep?", "agent": "sailor", "conversation_id": null});
+    app.model.on(
+        "ask the sailor",
+        [Reply::tool("self_ask_agent", arguments), Reply::text("done")],
+    );
+    let question = json!({"question": "Which sea?", "options": []});
+    app.model.on(
+        "how deep?",
+        [Reply::tool("ask_user", question), Reply::text("Ten metres.")],
+    );
+    let client = app.client();
+    let posted = client
+        .post_message(json!({"agentDefinitionId": boss, "message": "ask the sailor"}))
+        .await;
+    let asked = wait_for("the question to the caller's user", async || {
+        let (_, open) = client.get("/api/questions?status=pending").await;
+        let open = open["items"].as_array().unwrap().clone();
+        let of_boss = |question: &Value| question["runId"] == posted["runId"];
+        open.into_iter().find(of_boss)
+    })
+    .await;
+    assert_eq!(asked["question"], "The MCP server self asks: Which sea?", "{asked}");
+    let answer = format!("/api/questions/{}/answer", asked["id"].as_str().unwrap());
+    let (status, answered) = client.post(&answer, json!({"answer": "The Baltic."})).await;
+    assert_eq!(status, StatusCode::OK, "{answered}");
+    let events = format!("/api/runs/{}/events", posted["runId"].as_str().unwrap());
+    let frames = client.stream(&events).await.rest().await;
+    assert_eq!(frames.last().unwrap().json()["status"], "completed");
+    let output: Value =
+        sqlx::query_scalar("select output from kb.agent_run_tool_calls where tool_name = 'self_ask_agent'")
+            .fetch_one(&app.db.pool)
+            .await
+            .unwrap();
+    assert!(output.to_string().contains("Ten metres."), "{output}");
+    let given: Value = sqlx::query_scalar("select output from kb.agent_run_tool_calls where tool_name = 'ask_user'")
+        .fetch_one(&app.db.pool)
+        .await
+        .unwrap();
+    assert_eq!(given, json!({"answer": "The Baltic."}));
+}
+
+#[tokio::test]
 async fn a_cancelled_run_cancels_the_task_of_its_call() {
     if !mcp::are_there() {
         return;
