@@ -44,11 +44,11 @@ pub struct SeparatePool {
 impl Pools {
     /// Creates the pool, which connects lazily. Its options are kept current while the follower, if there is one, is held.
     pub(crate) fn create(&self, max_connections: u32) -> Result<(PgPool, Option<Follower>), PasswordError> {
-        self.create_with(
-            PgPoolOptions::new()
-                .max_connections(max_connections)
-                .idle_timeout(IDLE_TIMEOUT),
-        )
+        let options = PgPoolOptions::new()
+            .max_connections(max_connections)
+            .idle_timeout(IDLE_TIMEOUT);
+        let connect = self.servers.sqlx_now(&self.startup)?;
+        Ok(self.create_with(options, connect))
     }
 
     /// A pool for statements that may take up to `limit`.

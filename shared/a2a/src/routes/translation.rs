@@ -111,17 +111,18 @@ pub async fn translated(request: Request, next: Next) -> Response {
     };
     let media_type = HeaderValue::from_static(binding.media_type(request.headers()));
     let mut response = next.run(request).await;
-    let is = |media_type: &str| {
-        let kind = response.headers().get(CONTENT_TYPE);
-        kind.is_some_and(|kind| kind == media_type)
-    };
-    if is(PROBLEM) {
+    if has_type(&response, PROBLEM) {
         return error(binding, media_type, response).await;
     }
-    if is(MEDIA_TYPE) {
+    if has_type(&response, MEDIA_TYPE) {
         response.headers_mut().insert(CONTENT_TYPE, media_type);
     }
     response
+}
+
+fn has_type(response: &Response, media_type: &str) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind == media_type)
 }
 
 async fn error(binding: Binding, media_type: HeaderValue, response: Response) -> Response {
