@@ -41,12 +41,13 @@ apt_install() {
 }
 
 # python_tools REQUIREMENTS FOLDER WHAT: hash-locked packages from PyPI into FOLDER/venv, anew only if REQUIREMENTS has changed. WHAT is
-# skipped without them.
+# skipped without them. PYTHON: the interpreter, python3 unless set.
 python_tools() {
+    local python=${PYTHON:-python3}
     if cmp -s "$1" "$2/requirements.txt"; then
         return
     fi
-    if ! { have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null; }; then
+    if ! { have "$python" && "$python" -c 'import ensurepip, venv' 2>/dev/null; }; then
         if ! can_apt || ! apt_install python3-venv; then
             say "no Python with venv, and it can't be installed here: $3 are skipped (in CI they fail)"
             return
@@ -54,7 +55,7 @@ python_tools() {
     fi
     rm -rf "$2"
     mkdir -p "$2"
-    python3 -m venv "$2/venv"
+    "$python" -m venv "$2/venv"
     # Without compiling all modules, of which tests import few.
     if "$2/venv/bin/pip" install --no-compile --quiet --disable-pip-version-check --require-hashes -r "$1"; then
         cp "$1" "$2/requirements.txt"

@@ -18,7 +18,12 @@ ha_cache() {
 setup_patroni() {
     local cache
     cache=$(ha_cache)
-    python_tools scripts/wheels/ha.txt "$cache" "runs over a Patroni cluster"
+    # PostgreSQL's user runs it, and can't get to an interpreter below /root.
+    local python=python3
+    if is_root && ! as_server sh -c 'test -x "$1"' sh "$(python3 -c 'import sys; print(sys.executable)')"; then
+        python=/usr/bin/python3
+    fi
+    PYTHON=$python python_tools scripts/wheels/ha.txt "$cache" "runs over a Patroni cluster"
     [ -x "$cache/venv/bin/patroni" ] || die "Patroni is missing, and it can't be installed here: give this machine Python with venv and a way to PyPI"
     export CHAOS_PATRONI=$cache/venv/bin/patroni
 }

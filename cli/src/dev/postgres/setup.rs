@@ -103,8 +103,8 @@ impl Setup {
 
     /// Returns the server's port: a part of the socket's name, and that of TCP if the settings allow it.
     pub(super) fn port(&self) -> u16 {
-        let settings = self.options.extra_settings.iter();
-        let port = settings.filter(|(name, _)| name == "port").next_back();
+        let mut settings = self.options.extra_settings.iter();
+        let port = settings.rfind(|(name, _)| name == "port");
         port.and_then(|(_, port)| port.parse().ok()).unwrap_or(DEFAULT_PORT)
     }
 

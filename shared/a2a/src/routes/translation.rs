@@ -184,7 +184,7 @@ mod tests {
         let of = |binding: Binding, headers: &[(HeaderName, &'static str)]| {
             let headers = headers
                 .iter()
-                .map(|(name, value)| (name.clone(), HeaderValue::from_static(*value)));
+                .map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
             binding.media_type(&HeaderMap::from_iter(headers))
         };
         assert_eq!(of(Binding::JsonRpc, &[(ACCEPT, MEDIA_TYPE)]), JSON);
