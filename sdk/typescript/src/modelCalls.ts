@@ -32,11 +32,7 @@ export interface ModelOptions<S extends Schema | undefined = undefined> {
 type AnyObject = Record<string, any>;
 
 /** The answer as data: what the schema of zod returns, or any object; null without a schema. */
-export type ModelOutputOf<S> = S extends undefined
-  ? null
-  : S extends z.core.$ZodType
-    ? z.output<S>
-    : AnyObject;
+export type ModelOutputOf<S> = S extends undefined ? null : S extends z.core.$ZodType ? z.output<S> : AnyObject;
 
 /** Tokens and dollars. */
 export interface ModelUsage {

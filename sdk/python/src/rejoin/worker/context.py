@@ -344,16 +344,7 @@ class AsyncCallContext(_Context):
         await asyncio.wrap_future(self._answer.write(text))
 
     async def emit(self, name: str, data: Any = None) -> None:
-        """Puts an event into the log of the run: its readers get it at once, in order with the answer, as `custom`.
-
-        `name`: 1 to 64 letters, digits, `_`, `.`, `:` and `-`. `data`: any JSON, at most 256 KiB. A call of an MCP client has no readers.
-
-        What a function emits again after a lost worker or a wait is not published twice: the n-th event of a step, and the n-th one outside
-        of steps, is the same in all executions. In the function of an agent (`@agent`), what a step has emitted is taken back with its text
-        if the step fails or its worker is lost.
-
-        Raises `ValueError` if the event can't be sent; `RuntimeError` while several steps run; and `APIError` if the API refuses the event.
-        """
+        """Puts an event into the log of the run, as `CallContext.emit` does."""
         await asyncio.wrap_future(self._answer.emit(*event_of(name, data)))
 
     async def sleep(self, seconds: float, name: str = "sleep") -> None:
@@ -361,10 +352,7 @@ class AsyncCallContext(_Context):
         self._sleep(seconds, name)
 
     async def wait_for_event(self, name: str, timeout_s: float | None = None) -> Any:
-        """Waits until `Client.signal` sends an event of this name to the run, without a slot of a worker, and returns its data.
-
-        Raises `TimeoutError` if it does not come in time.
-        """
+        """Waits for an event that `Client.signal` sends, as `CallContext.wait_for_event` does, and returns its data."""
         return self._event(name, timeout_s)
 
     async def ask_user(
@@ -376,11 +364,7 @@ class AsyncCallContext(_Context):
         placeholder: str | None = None,
         max_length: int | None = None,
     ) -> Any:
-        """Asks the user of the run, waits without a slot of a worker, and returns the answer.
-
-        `options`: texts, or mappings with `label`, `value` and, optionally, `description`. The answer is a text or an option's value; with
-        `multiple`, a list of values. Raises `StepFailedError` if there is none in time.
-        """
+        """Asks the user of the run, waits without a slot of a worker, and returns the answer, as `CallContext.ask_user` does."""
         return self._question(question, options, multiple, placeholder, max_length)
 
     async def model(
@@ -394,21 +378,7 @@ class AsyncCallContext(_Context):
         temperature: float | None = None,
         name: str = "model",
     ) -> ModelAnswer:
-        """Asks a language model of the server, waits without a slot of a worker, and returns its answer.
-
-        The server's keys, prices, limits and budgets apply; the program needs no key of a provider. Readers get the words at once, as
-        those of a sub-agent with the `name`. The answer is recorded: when this tool begins again, the model is not asked again.
-
-        - `prompt`: a text, or messages with `role` (`user` or `assistant`) and `text`, the newest last. Everything together has at most
-          256 KiB.
-        - `system`: what the model has to do, and how.
-        - `model`: `provider:model`, or a well-known name. Default: the model of plain conversations.
-        - `output_schema`: a pydantic model or the JSON Schema of an object, which the answer matches: `output`, and `parse(Model)`.
-        - `max_tokens`: maximum length of the answer, including reasoning. `temperature`: 0 to 2.
-
-        Raises `StepFailedError`, with the reason, if the model has not answered: there is no such model, it has no key, its provider has
-        failed, a limit is reached; and `TypeError` or `ValueError`, with what to change, if it can't be asked this.
-        """
+        """Asks a language model of the server, waits without a slot of a worker, and returns its answer, as `CallContext.model` does."""
         return self._model(name, model_call(prompt, system, model, output_schema, max_tokens, temperature))
 
     async def spawn(
