@@ -171,7 +171,7 @@ mod tests {
             .iter()
             .map(|field| (field.name.as_str(), field.required))
             .collect();
-        assert_eq!(fields, [("confirm", false), ("name", true)]);
+        assert_eq!(fields, [("name", true), ("confirm", false)]);
         assert_eq!(Pending::of(&needed.state), Pending::Call(Some("sealed".to_owned())));
     }
 
