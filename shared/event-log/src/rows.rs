@@ -63,7 +63,7 @@ impl StoredRow {
     }
 }
 
-/// Columns of the rows of a flush, which the database numbers. The events of a log are pushed in their order.
+/// Columns of the rows of a flush. The events of a log are pushed in their order.
 #[derive(Default)]
 pub(super) struct NewRows<'a> {
     /// The number of each row's stream, from 1.
@@ -73,6 +73,10 @@ pub(super) struct NewRows<'a> {
     pub runs: Vec<Uuid>,
     pub types: Vec<&'static str>,
     pub data: Vec<Cow<'a, str>>,
+    /// The log of each row.
+    pub logs: Vec<Uuid>,
+    /// The number that its last event gets if the database does not find other events in the log.
+    pub seqs: Vec<i64>,
 }
 
 impl<'a> NewRows<'a> {
@@ -98,6 +102,23 @@ impl<'a> NewRows<'a> {
         self.runs.push(run_id);
         self.types.push(kind);
         self.data.push(Cow::Borrowed(data));
+    }
+
+    /// Numbers all rows after the ends of their logs: both are by stream. The rows of a log are neighbours.
+    pub fn number(&mut self, logs: &[Uuid], ends: &[i64]) {
+        let mut end = 0;
+        for (stream, events) in self.streams.iter().zip(&self.events) {
+            let of = usize::try_from(stream - 1).unwrap_or(usize::MAX);
+            let (Some(log_id), Some(log_end)) = (logs.get(of), ends.get(of)) else {
+                continue;
+            };
+            if self.logs.last() != Some(log_id) {
+                end = *log_end;
+            }
+            end += i64::from(*events);
+            self.logs.push(*log_id);
+            self.seqs.push(end);
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -162,6 +183,18 @@ mod tests {
                 .collect();
             assert_eq!(read(&rows, 7, after), left, "after {after}");
         }
+    }
+
+    #[test]
+    fn the_rows_of_a_log_are_numbered_one_after_the_other() {
+        let logs = [1, 1, 2].map(Uuid::from_u128);
+        let mut rows = NewRows::default();
+        for stream in [1, 1, 2, 1, 3] {
+            rows.push(stream, logs[0], "token", "t");
+        }
+        rows.number(&logs, &[7, 7, 0]);
+        assert_eq!(rows.seqs, [9, 10, 11, 1]);
+        assert_eq!(rows.logs, [logs[0], logs[0], logs[0], logs[2]]);
     }
 
     #[test]

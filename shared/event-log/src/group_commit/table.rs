@@ -39,7 +39,7 @@ impl Store for Table {
         // A connection with a statement that failed, or was not answered, is not used again.
         let client = Discarded(Some(client));
         let mut streams = Streams::of(flush);
-        let rows = rows_of(flush.batch);
+        let rows = rows_of(flush.batch, &streams);
         if rejoin_faults::enabled(Fault::NoFence) {
             streams.attempts = client.attempts_of(&streams.runs).await?;
         }
@@ -65,7 +65,7 @@ impl Discarded {
 
     async fn write(&self, flush_id: i64, streams: &Streams, rows: &NewRows<'_>) -> Result<Vec<Row>, PgError> {
         let statement = self.client().prepare_cached(WRITE).await?;
-        let arguments: [&(dyn ToSql + Sync); 11] = [
+        let arguments: [&(dyn ToSql + Sync); 13] = [
             &flush_id,
             &streams.logs,
             &streams.runs,
@@ -77,6 +77,8 @@ impl Discarded {
             &rows.runs,
             &rows.types,
             &rows.data,
+            &rows.logs,
+            &rows.seqs,
         ];
         Ok(self.client().query(&statement, &arguments).await?)
     }
@@ -128,8 +130,8 @@ impl Streams {
     }
 }
 
-/// The rows of a batch.
-fn rows_of(batch: &Batch) -> NewRows<'_> {
+/// The rows of a batch, numbered as if no other event is appended to their logs.
+fn rows_of<'a>(batch: &'a Batch, streams: &Streams) -> NewRows<'a> {
     let mut rows = NewRows::default();
     let mut before = 0;
     for of_log in &batch.logs {
@@ -144,6 +146,7 @@ fn rows_of(batch: &Batch) -> NewRows<'_> {
     {
         *events += 1;
     }
+    rows.number(&streams.logs, &streams.seen);
     rows
 }
 
@@ -207,4 +210,5 @@ fn written(streams: &Streams, rows: &NewRows<'_>, held: &[Option<Held>]) -> Writ
 }
 
 /// The statement is a transaction; the function's comment says what it writes.
-const WRITE: &str = "select nth, log_end, is_there from stream.write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+const WRITE: &str =
+    "select nth, log_end, is_there from stream.write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
