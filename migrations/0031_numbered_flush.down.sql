@@ -1,6 +1,6 @@
 drop function stream.write(bigint, uuid[], uuid[], int[], bigint[], bigint[], int[], int[], uuid[], text[], text[]);
 drop function stream.write(
-    bigint, uuid[], uuid[], int[], bigint[], bigint[], int[], int[], uuid[], text[], text[], uuid[], bigint[]);
+    bigint, uuid[], uuid[], int[], bigint[], bigint[], int[], int[], uuid[], text[], text[], uuid[], bigint[], bigint[]);
 
 create function stream.write(
     p_flush    bigint,

@@ -1,8 +1,9 @@
 -- A flush whose logs end where its writer knows that they end is written with the numbers that the writer has counted, without numbering its
 -- rows here: a quarter of the time of a large flush (docs/decisions/0059-flush-as-a-function.md).
 
--- As before, and with the numbers that the writer has counted: of each row its log, and the number of its last event if every stream's log
--- ends at p_seen and all of them are written. Null: the rows are numbered here.
+-- As before, and with the numbers that the writer has counted: of each row its log, the number of its last event if every stream's log ends at
+-- p_seen and all of them are written, and p_flush in the first row of each stream (one is enough to find the flush again). Null: the rows are
+-- numbered here.
 create function stream.write(
     p_flush    bigint,
     p_logs     uuid[],
@@ -16,7 +17,8 @@ create function stream.write(
     p_types    text[],
     p_data     text[],
     p_row_logs uuid[],
-    p_seqs     bigint[]
+    p_seqs     bigint[],
+    p_marks    bigint[]
 ) returns table (nth int, log_end bigint, is_there boolean)
 language plpgsql as $$
 declare
@@ -54,8 +56,8 @@ begin
             offset 0) s;
     if v_ends = p_seen and not true = any (v_there) and p_seqs is not null then
         insert into stream.events (log_id, first_seq, seq, run_id, type, data, flush_id)
-        select r.log_id, case when r.events > 1 then r.seq - r.events + 1 end, r.seq, r.run_id, r.type, r.data, p_flush
-        from unnest(p_row_logs, p_counts, p_seqs, p_readers, p_types, p_data) r(log_id, events, seq, run_id, type, data);
+        select r.log_id, case when r.events > 1 then r.seq - r.events + 1 end, r.seq, r.run_id, r.type, r.data, r.mark
+        from unnest(p_row_logs, p_counts, p_seqs, p_readers, p_types, p_data, p_marks) r(log_id, events, seq, run_id, type, data, mark);
     else
         insert into stream.events (log_id, first_seq, seq, run_id, type, data, flush_id)
         select r.log_id, case when r.events > 1 then r.seq - r.events + 1 end, r.seq, r.run_id, r.type, r.data, p_flush from (
@@ -87,5 +89,5 @@ create or replace function stream.write(
 ) returns table (nth int, log_end bigint, is_there boolean)
 language sql as $$
     select w.nth, w.log_end, w.is_there
-    from stream.write(p_flush, p_logs, p_runs, p_attempts, p_known, p_seen, p_streams, p_counts, p_readers, p_types, p_data, null, null) w
+    from stream.write(p_flush, p_logs, p_runs, p_attempts, p_known, p_seen, p_streams, p_counts, p_readers, p_types, p_data, null, null, null) w
 $$;

@@ -77,6 +77,8 @@ pub(super) struct NewRows<'a> {
     pub logs: Vec<Uuid>,
     /// The number that its last event gets if the database does not find other events in the log.
     pub seqs: Vec<i64>,
+    /// The flush's id, in the first row of each stream.
+    pub marks: Vec<Option<i64>>,
 }
 
 impl<'a> NewRows<'a> {
@@ -104,9 +106,10 @@ impl<'a> NewRows<'a> {
         self.data.push(Cow::Borrowed(data));
     }
 
-    /// Numbers all rows after the ends of their logs: both are by stream. The rows of a log are neighbours.
-    pub fn number(&mut self, logs: &[Uuid], ends: &[i64]) {
+    /// Numbers all rows after the ends of their logs, and marks them: `logs` and `ends` are by stream. The rows of a log are neighbours.
+    pub fn number(&mut self, flush_id: i64, logs: &[Uuid], ends: &[i64]) {
         let mut end = 0;
+        let mut marked = vec![false; logs.len()];
         for (stream, events) in self.streams.iter().zip(&self.events) {
             let of = usize::try_from(stream - 1).unwrap_or(usize::MAX);
             let (Some(log_id), Some(log_end)) = (logs.get(of), ends.get(of)) else {
@@ -118,6 +121,8 @@ impl<'a> NewRows<'a> {
             end += i64::from(*events);
             self.logs.push(*log_id);
             self.seqs.push(end);
+            self.marks
+                .push((!std::mem::replace(&mut marked[of], true)).then_some(flush_id));
         }
     }
 
@@ -192,9 +197,10 @@ mod tests {
         for stream in [1, 1, 2, 1, 3] {
             rows.push(stream, logs[0], "token", "t");
         }
-        rows.number(&logs, &[7, 7, 0]);
+        rows.number(5, &logs, &[7, 7, 0]);
         assert_eq!(rows.seqs, [9, 10, 11, 1]);
         assert_eq!(rows.logs, [logs[0], logs[0], logs[0], logs[2]]);
+        assert_eq!(rows.marks, [Some(5), Some(5), None, Some(5)]);
     }
 
     #[test]

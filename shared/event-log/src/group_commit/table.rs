@@ -8,7 +8,6 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::super::batch::Batch;
 use super::super::rows::NewRows;
 use super::{Flush, RunStream, Store, Written};
 use crate::wakeup::carried::CarriedRow;
@@ -39,7 +38,7 @@ impl Store for Table {
         // A connection with a statement that failed, or was not answered, is not used again.
         let client = Discarded(Some(client));
         let mut streams = Streams::of(flush);
-        let rows = rows_of(flush.batch, &streams);
+        let rows = rows_of(flush, &streams);
         if rejoin_faults::enabled(Fault::NoFence) {
             streams.attempts = client.attempts_of(&streams.runs).await?;
         }
@@ -65,7 +64,7 @@ impl Discarded {
 
     async fn write(&self, flush_id: i64, streams: &Streams, rows: &NewRows<'_>) -> Result<Vec<Row>, PgError> {
         let statement = self.client().prepare_cached(WRITE).await?;
-        let arguments: [&(dyn ToSql + Sync); 13] = [
+        let arguments: [&(dyn ToSql + Sync); 14] = [
             &flush_id,
             &streams.logs,
             &streams.runs,
@@ -79,6 +78,7 @@ impl Discarded {
             &rows.data,
             &rows.logs,
             &rows.seqs,
+            &rows.marks,
         ];
         Ok(self.client().query(&statement, &arguments).await?)
     }
@@ -130,11 +130,11 @@ impl Streams {
     }
 }
 
-/// The rows of a batch, numbered as if no other event is appended to their logs.
-fn rows_of<'a>(batch: &'a Batch, streams: &Streams) -> NewRows<'a> {
+/// The rows of a flush, numbered as if no other event is appended to their logs.
+fn rows_of<'a>(flush: &Flush<'a>, streams: &Streams) -> NewRows<'a> {
     let mut rows = NewRows::default();
     let mut before = 0;
-    for of_log in &batch.logs {
+    for of_log in &flush.batch.logs {
         for (of, event) in &of_log.events {
             let number = i32::try_from(before + of + 1).unwrap_or(i32::MAX);
             rows.push(number, of_log.streams[*of].root_run_id, event.kind, &event.data);
@@ -146,7 +146,7 @@ fn rows_of<'a>(batch: &'a Batch, streams: &Streams) -> NewRows<'a> {
     {
         *events += 1;
     }
-    rows.number(&streams.logs, &streams.seen);
+    rows.number(flush.id, &streams.logs, &streams.seen);
     rows
 }
 
@@ -211,4 +211,4 @@ fn written(streams: &Streams, rows: &NewRows<'_>, held: &[Option<Held>]) -> Writ
 
 /// The statement is a transaction; the function's comment says what it writes.
 const WRITE: &str =
-    "select nth, log_end, is_there from stream.write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+    "select nth, log_end, is_there from stream.write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
