@@ -27,12 +27,12 @@ if [ ! -e "$tree/.git" ]; then
 fi
 
 # build TREE BIN: dependencies are shared, also with the chaos runs (the same choice of packages); the binaries are copied, since the other
-# side's would take their place.
+# side's would take their place. The driver of the queue is among them: it would be built within the time limit of its first measurement.
 build() {
-    (cd "$1" && CARGO_TARGET_DIR=$target cargo build --locked --profile fast --workspace --bin rejoin --bin bench)
+    (cd "$1" && CARGO_TARGET_DIR=$target cargo build --locked --profile fast --workspace --bin rejoin --bin bench --bin queue-driver)
     mkdir -p "$2"
     # Not in place: one that still runs can't be written to.
-    cp --remove-destination "$target/fast/rejoin" "$target/fast/bench" "$2/"
+    cp --remove-destination "$target"/fast/{rejoin,bench,queue-driver} "$2/"
 }
 say "building $base ($revision)"
 build "$tree" "$cache/bin-base"

@@ -245,9 +245,23 @@ async fn two_runs_that_share_a_log_share_its_numbers() {
     assert_eq!(seqs, (1..=101).collect::<Vec<i64>>());
 }
 
+/// The calls of `stream.write`: of the version before, and of this one, whose writer has counted.
+const WRITES: [&str; 2] = [
+    "select is_there from stream.write($1, $2, $3, '{1}', $4, $4, '{1}', '{1}', $3, '{token}', $5)",
+    "select is_there from stream.write($1, $2, $3, '{1}', $4, $4, '{1}', '{1}', $3, '{token}', $5, $2,
+                                       array[($4::bigint[])[1] + 1], array[$1])",
+];
+
 /// A call of `stream.write` with one token. Returns, of a stream that is held, whether the events were there already.
-async fn write_once(db: &TestDatabase, posted: &Posted, flush_id: i64, known: i64, text: &str) -> Option<bool> {
-    sqlx::query_scalar("select is_there from stream.write($1, $2, $3, '{1}', $4, $4, '{1}', '{1}', $3, '{token}', $5)")
+async fn write_once(
+    db: &TestDatabase,
+    write: &'static str,
+    posted: &Posted,
+    flush_id: i64,
+    known: i64,
+    text: &str,
+) -> Option<bool> {
+    sqlx::query_scalar(write)
         .bind(flush_id)
         .bind([posted.conversation_id])
         .bind([posted.run_id])
@@ -260,22 +274,28 @@ async fn write_once(db: &TestDatabase, posted: &Posted, flush_id: i64, known: i6
 
 #[tokio::test]
 async fn a_flush_is_written_once_in_whatever_order_its_calls_arrive() {
-    let db = support::database().await;
-    let posted = post(&db).await;
-    claim(&db, 1).await;
-    let texts = async || {
-        let events = log::read(&db.db.pool_pg, posted.conversation_id, 1).await.unwrap();
-        let text = |data: &[u8]| serde_json::from_slice::<serde_json::Value>(data).unwrap()["token"].clone();
-        events.iter().map(|event| text(&event.data)).collect::<Vec<_>>()
-    };
-    assert_eq!(write_once(&db, &posted, 1, 1, "a").await, Some(false));
-    assert_eq!(write_once(&db, &posted, 1, 1, "a").await, Some(true), "it was repeated");
-    // The next one is equal, and another flush.
-    assert_eq!(write_once(&db, &posted, 2, 2, "a").await, Some(false));
-    // A first call can arrive after all of that.
-    assert_eq!(write_once(&db, &posted, 1, 1, "a").await, Some(true));
-    assert_eq!(texts().await, ["a", "a"]);
-    // The database lacks what the attempt has seen.
-    assert_eq!(write_once(&db, &posted, 3, 4, "b").await, None);
-    assert_eq!(texts().await, ["a", "a"]);
+    for write in WRITES {
+        let db = support::database().await;
+        let posted = post(&db).await;
+        claim(&db, 1).await;
+        let texts = async || {
+            let events = log::read(&db.db.pool_pg, posted.conversation_id, 1).await.unwrap();
+            let text = |data: &[u8]| serde_json::from_slice::<serde_json::Value>(data).unwrap()["token"].clone();
+            events.iter().map(|event| text(&event.data)).collect::<Vec<_>>()
+        };
+        assert_eq!(write_once(&db, write, &posted, 1, 1, "a").await, Some(false));
+        assert_eq!(
+            write_once(&db, write, &posted, 1, 1, "a").await,
+            Some(true),
+            "it was repeated"
+        );
+        // The next one is equal, and another flush.
+        assert_eq!(write_once(&db, write, &posted, 2, 2, "a").await, Some(false));
+        // A first call can arrive after all of that.
+        assert_eq!(write_once(&db, write, &posted, 1, 1, "a").await, Some(true));
+        assert_eq!(texts().await, ["a", "a"]);
+        // The database lacks what the attempt has seen.
+        assert_eq!(write_once(&db, write, &posted, 3, 4, "b").await, None);
+        assert_eq!(texts().await, ["a", "a"]);
+    }
 }
