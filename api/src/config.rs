@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::Args;
+use rejoin_archive::ArchiveArgs;
 use rejoin_calendar::google::GoogleArgs;
 use rejoin_chat::ChatArgs;
 use rejoin_data_sources::SourceArgs;
@@ -56,6 +57,9 @@ pub struct ApiConfig {
 
     #[command(flatten)]
     pub chat: ChatArgs,
+
+    #[command(flatten)]
+    pub archive: ArchiveArgs,
 
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
@@ -118,6 +122,7 @@ impl ApiConfig {
             webhooks: WebhookArgs::default(),
             remote_tools: RemoteToolArgs::default(),
             chat: ChatArgs::default(),
+            archive: ArchiveArgs::default(),
             telemetry: TelemetryArgs::default(),
             mcp_hosts: Vec::new(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),

@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use rejoin_archive::{LogArchive, StoreError};
 use rejoin_data_sources::Sources;
 use rejoin_db::{ConnectError, Db, Role};
 use rejoin_event_log::wakeup;
@@ -76,6 +77,8 @@ pub enum ServeError {
     McpCommands(#[from] CommandsError),
     #[error(transparent)]
     Files(#[from] ObjectStoreError),
+    #[error(transparent)]
+    Archive(#[from] StoreError),
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
     #[error("listening on {addr} failed")]
@@ -134,6 +137,7 @@ impl Server {
             webhooks: Webhooks::new(&config.webhooks, keys),
             extensions,
             files: FileStore::of(&config.chat.files)?,
+            archive: rejoin_archive::shared(LogArchive::open(&config.archive)?.as_ref()),
             telemetry: Telemetry::start(&config.telemetry, "rejoin-api")?,
         };
         let db = Db::connect_lazy(&config.database, "rejoin-api", Role::App)?;

@@ -7,6 +7,8 @@ use rejoin_chat::ChatState;
 use rejoin_data_sources::Sources;
 use rejoin_db::Db;
 use rejoin_embeddings::{Embedder, Endpoints};
+use rejoin_event_log::archive::SharedArchive;
+use rejoin_event_log::reader::LogReader;
 use rejoin_event_log::wakeup::SharedBus;
 use rejoin_extension::Extensions;
 use rejoin_files::FileStore;
@@ -16,6 +18,7 @@ use rejoin_http::{HttpState, authorization};
 use rejoin_integrations::mcp::commands::Commands;
 use rejoin_remote_tools::waiting::{Renewals, Waiting};
 use rejoin_sse::fan_out::Hub;
+use rejoin_sse::source::LogSource;
 use rejoin_sse::start::StreamState;
 use rejoin_telemetry::Telemetry;
 use rejoin_telemetry::catalogue::Process;
@@ -82,6 +85,7 @@ pub struct Means {
     pub webhooks: Webhooks,
     pub extensions: Extensions,
     pub files: FileStore,
+    pub archive: SharedArchive,
     pub telemetry: Telemetry,
 }
 
@@ -90,7 +94,9 @@ impl AppState {
     pub fn new(config: ApiConfig, means: Means, db: Db, bus: SharedBus, draining: CancellationToken) -> Self {
         // Before anything is counted.
         let metrics = recorder::install(Process::Api);
-        let hub = Hub::start(db.clone(), bus.clone(), &config.streams, draining.clone());
+        let logs = LogReader::new(db.pool_pg.clone(), means.archive.clone());
+        let source = LogSource::new(db.clone(), logs);
+        let hub = Hub::start(source, bus.clone(), &config.streams, draining.clone());
         let renewals = Renewals::of_lease(config.remote_tools.lease());
         let waiting = Waiting::start(db.clone(), &bus, renewals);
         let http = HttpState::new(
@@ -113,7 +119,11 @@ impl AppState {
             arriving: ConcurrencyLimits::new(config.max_in_flight, shares),
             chat: ChatState::new(
                 config.chat.clone(),
-                StreamState { http, hub },
+                StreamState {
+                    http,
+                    hub,
+                    archive: means.archive,
+                },
                 means.extensions,
                 means.files,
                 shares,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin_api::{ApiConfig, Server};
+use rejoin_archive::ArchiveArgs;
 use rejoin_calendar::google::GoogleArgs;
 use rejoin_db::config::BusKind;
 use rejoin_db::{Db, Role};
@@ -56,6 +57,8 @@ pub struct AppOptions {
     /// Of the API and the workers.
     pub object_store: ObjectStoreArgs,
     /// Of the API and the workers.
+    pub archive: ArchiveArgs,
+    /// Of the API and the workers.
     pub telemetry: TelemetryArgs,
     /// Observes the workers' runs.
     pub observer: Option<Observer>,
@@ -77,6 +80,7 @@ impl Default for AppOptions {
             tools: builtin::tools(),
             google: GoogleArgs::default(),
             object_store: ObjectStoreArgs::default(),
+            archive: ArchiveArgs::default(),
             telemetry: TelemetryArgs::default(),
             observer: None,
             models: None,
@@ -181,6 +185,7 @@ impl TestApp {
         config.embeddings = self.options.embeddings.clone();
         config.google = self.options.google.clone();
         config.files.object_store = self.options.object_store.clone();
+        config.archive = self.options.archive.clone();
         config.telemetry = self.options.telemetry.clone();
         (self.options.worker)(&mut config);
         self.workers.push(Worker::start(
@@ -250,6 +255,7 @@ async fn start_api(db: &TestDatabase, options: &AppOptions, port: u16) -> Server
     config.embeddings = options.embeddings.clone();
     config.google = options.google.clone();
     config.chat.files.object_store = options.object_store.clone();
+    config.archive = options.archive.clone();
     config.telemetry = options.telemetry.clone();
     (options.api)(&mut config);
     let mut extensions = rejoin_registry::extensions(rejoin_registry::Settings::default());

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
+use rejoin_archive::ArchiveArgs;
 use rejoin_calendar::google::GoogleArgs;
 use rejoin_data_sources::SourceArgs;
 use rejoin_db::config::DatabaseArgs;
@@ -174,6 +175,9 @@ pub struct WorkerConfig {
     pub files: FilesArgs,
 
     #[command(flatten)]
+    pub archive: ArchiveArgs,
+
+    #[command(flatten)]
     pub telemetry: TelemetryArgs,
 
     /// Age at which files that no message or run refers to are deleted, in hours
@@ -238,6 +242,7 @@ impl WorkerConfig {
             remote_tools: RemoteToolArgs::default(),
             google: GoogleArgs::default(),
             files: FilesArgs::default(),
+            archive: ArchiveArgs::default(),
             telemetry: TelemetryArgs::default(),
             keep_files_h: 24.0,
             model_files_bytes: MODEL_FILES_BYTES,

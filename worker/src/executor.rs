@@ -309,7 +309,7 @@ async fn end_turn(
     };
     let citations = match fresh {
         Some(initial) => initial.citations,
-        None => history::citations(&services.db.pool_sqlx, run).await?,
+        None => history::citations(services, run).await?,
     };
     let usage = usage.unwrap_or_else(|| run.usage.clone());
     // The text of a valid structured output is its JSON.

@@ -41,6 +41,7 @@ pub mod services;
 
 use std::sync::Arc;
 
+use rejoin_archive::StoreError;
 use rejoin_db::ConnectError;
 use rejoin_event_log::wakeup::nats::BusError;
 use rejoin_files::objects::ObjectStoreError;
@@ -69,6 +70,8 @@ pub enum WorkerError {
     Models(#[from] ModelError),
     #[error(transparent)]
     Files(#[from] ObjectStoreError),
+    #[error(transparent)]
+    Archive(#[from] StoreError),
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
     #[error("serving metrics on {address} failed")]

@@ -9,12 +9,14 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use futures::future::join_all;
+use rejoin_archive::leftovers::{self, SweepError};
+use rejoin_archive::moving::{self, MoveError};
 use rejoin_commands::{AnswerError, ChangeDag, CloseQuestion, Closing, DagChange, DagError, FireSchedule};
 use rejoin_db::failure_log::{ErrorChain, FailureLog};
 use rejoin_db::vacuum_blockers;
 use rejoin_event_log::wakeup::{Hearing, Wake};
 use rejoin_event_log::{compaction, retention};
-use rejoin_files::objects::{self, SweepError};
+use rejoin_files::objects::{self, SweepError as FilesSweepError};
 use rejoin_queue::presence::{self, PresenceWatch};
 use rejoin_queue::sweep::{self, AvailabilityWatch};
 use rejoin_runs::contexts::location;
@@ -37,6 +39,7 @@ const UPKEEP_REST: u32 = 2;
 /// Interval of checks for vacuum blockers, and of log lines about the same one.
 const HORIZON_EVERY: Duration = Duration::from_secs(15);
 const HORIZON_SAID_EVERY: Duration = Duration::from_secs(600);
+const DAY_S: f64 = 24.0 * 3600.0;
 /// Lifetime of idempotency keys, in hours.
 const KEEP_KEYS_H: f64 = 48.0;
 /// Maximum number of questions expired per sweep.
@@ -54,12 +57,13 @@ pub async fn run(services: Services, drain: CancellationToken) {
     tokio::select! {
         () = drain.cancelled() => {}
         // Independently: expired leases must not wait for the removal of old rows.
-        ((), (), (), (), (), ()) = async {
+        ((), (), (), (), (), (), ()) = async {
             tokio::join!(
                 sweep_leases(&services),
                 sweep_workers(&services),
                 sweep(&services),
                 keep_up(&services),
+                keep_archive(&services),
                 watch_horizon(&services),
                 sweep_extensions(&services),
             )
@@ -159,6 +163,21 @@ async fn keep_up(services: &Services) {
                 .await
                 .map_err(|error| ErrorChain(&error).to_string()),
         );
+    }
+}
+
+/// Moves old logs to the archive, and removes what is left there. Apart from retention and compaction, which must not wait for a store.
+async fn keep_archive(services: &Services) {
+    let mut tick = interval(UPKEEP_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut moving = FailureLog::of("archiving old logs");
+    let mut removing = FailureLog::of("removing objects from the archive");
+    loop {
+        tick.tick().await;
+        let removed = remove_archived(services).await;
+        note(&mut removing, removed.map_err(|error| ErrorChain(&error).to_string()));
+        let moved = archive_all(services).await;
+        note(&mut moving, moved.map_err(|error| ErrorChain(&error).to_string()));
     }
 }
 
@@ -320,8 +339,8 @@ async fn remove_objects(services: &Services) -> Result<(), sqlx::Error> {
         match objects::sweep(&services.db.pool_sqlx, services.files.objects()).await {
             Ok(true) => {}
             Ok(false) => return Ok(()),
-            Err(SweepError::Database(error)) => return Err(error),
-            Err(SweepError::ObjectStore(error)) => {
+            Err(FilesSweepError::Database(error)) => return Err(error),
+            Err(FilesSweepError::ObjectStore(error)) => {
                 warn!(%error, "what deleted files have left in the object store could not be removed; it is tried again");
                 return Ok(());
             }
@@ -348,5 +367,35 @@ async fn compact_all(services: &Services) -> Result<(), sqlx::Error> {
     if rows > 0 {
         info!(runs, rows, "events compacted; number of rows saved");
     }
+    Ok(())
+}
+
+/// Moves the logs that are due.
+async fn archive_all(services: &Services) -> Result<(), MoveError> {
+    let days = services.config.archive.archive_after_days;
+    let Some(archive) = services.archive.as_ref().filter(|_| days > 0.0) else {
+        return Ok(());
+    };
+    let (mut objects, mut events) = (0, 0);
+    loop {
+        let began = Instant::now();
+        let (db, process) = (&services.db.pool_sqlx, services.worker.id);
+        let archived = moving::archive_next(db, archive, days * DAY_S, process).await?;
+        objects += archived.objects;
+        events += archived.events;
+        if !archived.more {
+            break;
+        }
+        sleep(began.elapsed() * UPKEEP_REST).await;
+    }
+    if events > 0 {
+        info!(objects, events, "old logs archived");
+    }
+    Ok(())
+}
+
+/// Removes what incomplete uploads, deleted logs and retention have left in the archive's store.
+async fn remove_archived(services: &Services) -> Result<(), SweepError> {
+    while leftovers::sweep(&services.db.pool_sqlx, services.archive.as_ref()).await? {}
     Ok(())
 }

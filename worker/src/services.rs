@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rejoin_archive::LogArchive;
 use rejoin_calendar::google::Google;
 use rejoin_data_sources::Sources;
 use rejoin_db::config::BusKind;
 use rejoin_db::{Db, Role};
 use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_event_log::EventWriter;
+use rejoin_event_log::reader::LogReader;
 use rejoin_event_log::wakeup::{self, SharedBus};
 use rejoin_extension::{Extension, Extensions, Host};
 use rejoin_files::FileStore;
@@ -53,6 +55,8 @@ pub struct Services {
     pub extensions: Extensions,
     /// The storage of file content.
     pub files: FileStore,
+    /// Old events of logs, in a store. None: none is configured.
+    pub archive: Option<LogArchive>,
     /// Observes runs' events.
     pub observer: Option<Observer>,
     pub worker: Arc<WorkerInfo>,
@@ -116,6 +120,7 @@ impl Services {
             remote_tools: Some(config.remote_tools.clone()),
         });
         let files = FileStore::of(&config.files)?;
+        let archive = LogArchive::open(&config.archive)?;
         let connections = config
             .mcp
             .connections(db.pool_sqlx.clone(), bus.clone(), call, files.clone())?;
@@ -130,6 +135,7 @@ impl Services {
             ),
             extensions,
             files,
+            archive,
             writer: EventWriter::start(db.clone(), bus.clone(), config.writer()),
             models: Models::new(models)?,
             retry: RetryPolicy::default(),
@@ -176,7 +182,13 @@ impl Services {
         Host {
             db: self.db.pool_sqlx.clone(),
             bus: self.bus.clone(),
+            archive: rejoin_archive::shared(self.archive.as_ref()),
         }
+    }
+
+    /// Reads logs, and what is archived of them.
+    pub fn logs(&self) -> LogReader {
+        LogReader::new(self.db.pool_pg.clone(), rejoin_archive::shared(self.archive.as_ref()))
     }
 
     /// Returns the embedding model for tools.

@@ -4,7 +4,9 @@
 use rejoin_a2a::Context;
 use rejoin_a2a::notification::{MEDIA_TYPE, Notification, TOKEN_HEADER, state_alone};
 use rejoin_a2a::state::TaskState;
+use rejoin_event_log::archive::Archive;
 use rejoin_event_log::log;
+use rejoin_event_log::reader;
 use rejoin_secrets::Plaintext;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde::Deserialize;
@@ -32,14 +34,19 @@ struct Turn {
 /// Renders the body: the task, as readers of the run saw it at the number `through`; its state alone, if its events are no longer stored.
 ///
 /// # Errors
-/// The database's; or the payload is not readable.
-pub(crate) async fn body(db: &PgPool, payload: &str, through: i64) -> Result<String, sqlx::Error> {
+/// The database's or the archive's; or the payload is not readable.
+pub(crate) async fn body(
+    db: &PgPool,
+    archive: &dyn Archive,
+    payload: &str,
+    through: i64,
+) -> Result<String, sqlx::Error> {
     let turn: Turn = serde_json::from_str(payload).map_err(|error| sqlx::Error::Decode(error.into()))?;
     let about = Context {
         task_id: turn.run_id.to_string(),
         context_id: turn.context_id.clone(),
     };
-    if let Some(task) = task(db, &turn, about.clone(), through).await?
+    if let Some(task) = task(db, archive, &turn, about.clone(), through).await?
         && task.len() <= TASK_MAX_BYTES
     {
         return Ok(task);
@@ -49,11 +56,18 @@ pub(crate) async fn body(db: &PgPool, payload: &str, through: i64) -> Result<Str
     Ok(state_alone(&about, state, &turn.timestamp).to_string())
 }
 
-async fn task(db: &PgPool, turn: &Turn, about: Context, through: i64) -> Result<Option<String>, sqlx::Error> {
+async fn task(
+    db: &PgPool,
+    archive: &dyn Archive,
+    turn: &Turn,
+    about: Context,
+    through: i64,
+) -> Result<Option<String>, sqlx::Error> {
     let mut notification = Notification::new(about);
     let mut cursor = turn.first_seq;
     while cursor < through {
-        let events = log::read_of_run(db, turn.log_id, turn.run_id, cursor, through).await?;
+        // An archive that does not answer is an outage: the delivery is tried again.
+        let events = reader::read_of_run(db, archive, turn.log_id, turn.run_id, cursor, through).await?;
         let Some(last) = events.last() else { break };
         cursor = last.seq;
         for event in &events {

@@ -57,7 +57,7 @@ impl JobHandler for SendDeliveries {
         let done = tokio::select! {
             biased;
             () = signals.lost.cancelled() => return Outcome::Release,
-            done = self.deliver(&host.db, id) => done,
+            done = self.deliver(host, id) => done,
         };
         done.unwrap_or_else(|error| Outcome::Retry {
             error: error.to_string(),
@@ -67,7 +67,8 @@ impl JobHandler for SendDeliveries {
 }
 
 impl SendDeliveries {
-    async fn deliver(&self, db: &PgPool, id: Uuid) -> Result<Outcome, sqlx::Error> {
+    async fn deliver(&self, host: &Host, id: Uuid) -> Result<Outcome, sqlx::Error> {
+        let db = &host.db;
         let Some(due) = deliveries::due(db, id).await? else {
             return Ok(Outcome::Complete);
         };
@@ -78,7 +79,7 @@ impl SendDeliveries {
         let Some(_slot) = self.0.slots.take(due.endpoint_id) else {
             return Ok(Outcome::Snooze { after: BUSY_DELAY });
         };
-        let message = match self.message(db, &due).await {
+        let message = match self.message(host, &due).await {
             Ok(message) => message,
             Err(NotReady::Database(error)) => return Err(error),
             Err(NotReady::Unreadable(error)) => {
@@ -98,7 +99,8 @@ impl SendDeliveries {
     }
 
     /// Prepares what is sent, before the attempt is counted.
-    async fn message(&self, db: &PgPool, due: &Due) -> Result<Message, NotReady> {
+    async fn message(&self, host: &Host, due: &Due) -> Result<Message, NotReady> {
+        let db = &host.db;
         let Some(log_seq) = due.log_seq else {
             return Ok(Message::Event(self.secrets(db, due.endpoint_id).await?));
         };
@@ -107,7 +109,7 @@ impl SendDeliveries {
         } else {
             Vec::new()
         };
-        let body = notification::body(db, &due.payload, log_seq).await;
+        let body = notification::body(db, &*host.archive, &due.payload, log_seq).await;
         Ok(Message::Task {
             headers: notification::headers(due.auth_scheme.as_deref(), &secrets),
             body: body.map_err(NotReady::Database)?,

@@ -2,6 +2,8 @@
 //!
 //! # Layout
 //! - `log`        append (within a command's transaction), read, the tail's one query for many logs
+//! - `reader`     what readers see: rows, and archived events
+//! - `archive`    old events that are objects in a store
 //! - `group_commit` the one writer of a worker process: one transaction for the events of all its runs
 //! - `batch`      the contents of one flush: by log, with waiting deltas merged
 //! - `rows`       storage format: one event per row, or several consecutive ones
@@ -18,10 +20,12 @@
 //!
 //! Its README says how a program uses it without the rest of Rejoin; `examples/` do so.
 
+pub mod archive;
 mod batch;
 pub mod compaction;
 pub mod group_commit;
 pub mod log;
+pub mod reader;
 pub mod retention;
 pub mod rows;
 pub mod snapshot;

@@ -1,4 +1,5 @@
-//! Appends events within a command's transaction, and reads events. The worker's deltas go through `writer` instead.
+//! Appends events within a command's transaction, and reads the table. The worker's deltas go through `group_commit` instead; readers read
+//! through `reader`, which also has what is archived.
 
 use bytes::Bytes;
 use deadpool_postgres::Pool;
@@ -23,11 +24,12 @@ pub const PAGE_BYTES: i64 = 128 * 1024;
 /// packed rows they are half a mebibyte, which is what the API keeps per log.
 pub const TAIL_PAGE: i64 = 64;
 
-/// The first and last numbers of a log.
+/// The first and last numbers of a log, and the last one that is archived (0: none).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnds {
     pub last_seq: i64,
     pub oldest_seq: i64,
+    pub archived_seq: i64,
 }
 
 /// Appends `events` within the caller's transaction, for readers of `run_id` (the root of the tree), and returns the last
@@ -100,8 +102,8 @@ pub async fn lock(db: &mut PgConnection, log_id: Uuid) -> Result<Option<()>, sql
     Ok(found.map(|_| ()))
 }
 
-/// Fetches one row of a reader's initial query, on the owner's behalf: the given columns, then `last_seq` and
-/// `oldest_seq` of `stream.log_ends`.
+/// Fetches one row of a reader's initial query, on the owner's behalf: the given columns, then `last_seq`,
+/// `oldest_seq` and `archived_seq` of `stream.log_ends`.
 pub async fn query_one_with_ends(
     pool: &Pool,
     owner: Owner,
@@ -113,12 +115,13 @@ pub async fn query_one_with_ends(
         let ends = LogEnds {
             last_seq: row.get("last_seq"),
             oldest_seq: row.get("oldest_seq"),
+            archived_seq: row.get("archived_seq"),
         };
         (ends, row)
     }))
 }
 
-/// Reads a page of one log after `after`.
+/// Reads a page of one log's rows after `after`.
 pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, PgError> {
     let guard = ConnGuard::from(pool).await?;
     let client = guard.client();
@@ -151,9 +154,8 @@ pub async fn oldest_seq(db: impl PgExecutor<'_>, log_id: Uuid) -> Result<Option<
         .await
 }
 
-/// Reads a page of what readers of `run_id` (the root of a tree) see, after `after` and up to `through`: for jobs, which have no reader. Empty:
-/// there is no more.
-pub async fn read_of_run(
+/// Reads a page of rows that readers of `run_id` (the root of a tree) see, after `after` and up to `through`. Empty: there are no more.
+pub(super) async fn read_of_run(
     db: impl PgExecutor<'_>,
     log_id: Uuid,
     run_id: Uuid,
@@ -217,18 +219,6 @@ pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, Store
         events.extend(of_row.drain(..).map(|event| (index, event)));
     }
     Ok(events)
-}
-
-/// Returns the last number of each existing log of `logs`.
-pub async fn ends(pool: &Pool, logs: &[Uuid]) -> Result<Vec<(Uuid, i64)>, PgError> {
-    let guard = ConnGuard::from(pool).await?;
-    let client = guard.client();
-    let statement = client
-        .prepare_cached("select e.log_id, e.last_seq from unnest($1::uuid[]) w(log_id) join stream.log_ends e on e.log_id = w.log_id")
-        .await?;
-    let answer = client.query(&statement, &[&logs]).await;
-    let rows = guard.settle(answer)?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
 fn stored(row: &Row, first: usize) -> StoredRow {

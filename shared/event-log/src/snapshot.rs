@@ -13,11 +13,12 @@ use rejoin_types::events::shapes::{ContextUsage, Plan, SnapshotMessage, Snapshot
 use rejoin_types::events::{Event, Operation, ToolStatus};
 use serde::Serialize;
 use serde_json::Value;
-use sqlx::PgExecutor;
+use sqlx::PgConnection;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use self::fold::fold;
+use super::archive::{self, Archive, ArchiveError, Part};
 use super::rows::{StoredEvent, StoredRow};
 
 /// Maximum number of messages in a snapshot, newest first; older ones are read from the messages' own endpoint.
@@ -139,12 +140,30 @@ pub struct TurnToolCall {
     pub after_text: usize,
 }
 
-/// Takes the snapshot of a log; with `run_id`, of what that run's readers see. None: the log does not exist.
-pub async fn take(
-    db: impl PgExecutor<'_>,
-    log_id: Uuid,
-    run_id: Option<Uuid>,
-) -> Result<Option<Snapshot>, sqlx::Error> {
+/// What a snapshot is made from: the answer of the database.
+#[derive(Debug)]
+pub struct Loaded {
+    through: i64,
+    messages: Vec<Value>,
+    turn: Option<LoadedTurn>,
+}
+
+/// The active turn.
+#[derive(Debug)]
+struct LoadedTurn {
+    run_id: Uuid,
+    root_run_id: Uuid,
+    /// The number before its first event.
+    first_seq: i64,
+    /// The parts of its events that are archived: it was resumed long after its first events.
+    parts: Vec<Part>,
+    /// Its other events.
+    events: Vec<StoredEvent>,
+}
+
+/// Loads a log's state; with `run_id`, what that run's readers see of it. None: the log does not exist. [`Loaded::fold`] makes the
+/// snapshot, when the transaction has ended: it may have to wait for an archive.
+pub async fn load(db: &mut PgConnection, log_id: Uuid, run_id: Option<Uuid>) -> Result<Option<Loaded>, sqlx::Error> {
     let row = sqlx::query!(
         r#"with turn as (
              -- the turn that is under way: the oldest run that has not ended
@@ -157,7 +176,8 @@ pub async fn take(
              select distinct on (message_id) message_id, id, state from kb.agent_runs
              where conversation_id = $1 and message_id is not null and parent_run_id is null
              order by message_id, id)
-           select l.last_seq as "last_seq!", t.id as "turn_id?",
+           select l.last_seq as "last_seq!", t.id as "turn_id?", t.root_run_id as "root_run_id?", t.first_seq as "turn_first_seq?",
+                  l.archived_seq as "archived_seq!",
                   coalesce((select json_agg(json_build_object(
                                 'id', m.id, 'role', m.role, 'content', m.content,
                                 'createdAt', to_char(m.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
@@ -186,23 +206,46 @@ pub async fn take(
         run_id as _,
         MAX_MESSAGES
     )
-    .fetch_optional(db)
+    .fetch_optional(&mut *db)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let turn = row.turn_id.map(|turn_id| {
-        let rows = row
-            .first_seqs
-            .unwrap_or_default()
-            .into_iter()
-            .zip(row.seqs.unwrap_or_default());
-        let rows = rows.zip(row.data.unwrap_or_default());
-        fold(
-            turn_id,
-            rows.flat_map(|((first_seq, seq), data)| events(first_seq, seq, data)),
-        )
-    });
-    Ok(Some(Snapshot {
-        kind: Snapshot::KIND,
+    let turn = match (row.turn_id, row.root_run_id, row.turn_first_seq) {
+        (Some(run_id), Some(root_run_id), Some(first_seq)) => {
+            // Nothing of a turn is archived while it is active: these stay as they are.
+            let mut parts = if first_seq < row.archived_seq {
+                archive::parts_after(&mut *db, log_id, first_seq).await?
+            } else {
+                Vec::new()
+            };
+            parts.retain(|part| part.last_seq <= row.archived_seq);
+            let rows = row
+                .first_seqs
+                .unwrap_or_default()
+                .into_iter()
+                .zip(row.seqs.unwrap_or_default())
+                .zip(row.data.unwrap_or_default());
+            let mut events = Vec::new();
+            for ((first_seq, seq), data) in rows {
+                let row = StoredRow {
+                    first_seq,
+                    seq,
+                    run_id: Some(root_run_id),
+                    kind: String::new(),
+                    data: data.into(),
+                };
+                row.expand(0, &mut events);
+            }
+            Some(LoadedTurn {
+                run_id,
+                root_run_id,
+                first_seq,
+                parts,
+                events,
+            })
+        }
+        _ => None,
+    };
+    Ok(Some(Loaded {
         through: row.last_seq,
         messages: row
             .messages
@@ -216,6 +259,35 @@ pub async fn take(
     }))
 }
 
+impl Loaded {
+    /// Makes the snapshot. Reads the archive only for a turn that was resumed after its first events were archived.
+    pub async fn fold(self, archive: &dyn Archive) -> Result<Snapshot, ArchiveError> {
+        let turn = match self.turn {
+            Some(turn) => Some(turn.fold(archive).await?),
+            None => None,
+        };
+        Ok(Snapshot {
+            kind: Snapshot::KIND,
+            through: self.through,
+            messages: self.messages,
+            turn,
+        })
+    }
+}
+
+impl LoadedTurn {
+    async fn fold(self, archive: &dyn Archive) -> Result<Turn, ArchiveError> {
+        let mut events = Vec::new();
+        for part in &self.parts {
+            let archived = archive.events(part).await?;
+            let is_its = |event: &&StoredEvent| event.run_id == Some(self.root_run_id) && event.seq > self.first_seq;
+            events.extend(archived.iter().filter(is_its).cloned());
+        }
+        events.extend(self.events);
+        Ok(fold(self.run_id, events.into_iter().filter_map(parsed)))
+    }
+}
+
 /// Removes `attachments` from a message that has none.
 fn without_none(mut message: Value) -> Value {
     if let Some(fields) = message.as_object_mut()
@@ -226,22 +298,10 @@ fn without_none(mut message: Value) -> Value {
     message
 }
 
-/// The events of a row that this version can parse.
-fn events(first_seq: Option<i64>, seq: i64, data: String) -> Vec<(i64, Event, String)> {
-    let row = StoredRow {
-        first_seq,
-        seq,
-        run_id: None,
-        kind: String::new(),
-        data: data.into(),
-    };
-    let mut stored = Vec::new();
-    row.expand(0, &mut stored);
-    let read = |event: StoredEvent| {
-        let data = String::from_utf8(event.data.into()).ok()?;
-        Some((event.seq, serde_json::from_str(&data).ok()?, data))
-    };
-    stored.into_iter().filter_map(read).collect()
+/// An event that this version can parse.
+fn parsed(event: StoredEvent) -> Option<(i64, Event, String)> {
+    let data = String::from_utf8(event.data.into()).ok()?;
+    Some((event.seq, serde_json::from_str(&data).ok()?, data))
 }
 
 impl Turn {

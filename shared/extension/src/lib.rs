@@ -18,6 +18,7 @@ pub mod sweep;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rejoin_event_log::archive::SharedArchive;
 use rejoin_event_log::wakeup::SharedBus;
 use rejoin_tools::SharedTool;
 use sqlx::{PgConnection, PgPool};
@@ -35,6 +36,8 @@ pub struct Host {
     pub db: PgPool,
     /// The wake-up bus. Publish after a commit, never before.
     pub bus: SharedBus,
+    /// Old events of logs.
+    pub archive: SharedArchive,
 }
 
 /// A feature that plugs into the API and the workers.

@@ -118,6 +118,16 @@ impl Problem {
         .retry_after(RETRY_AFTER_S)
     }
 
+    /// Details of the failure are logged for the operator.
+    pub fn archive_unavailable() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "archive_unavailable",
+            "these events are in the archive of old logs, which is unavailable; try again",
+        )
+        .retry_after(RETRY_AFTER_S)
+    }
+
     pub fn file_damaged() -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,

@@ -153,7 +153,7 @@ pub async fn get(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Option
 /// Returns the first and last event numbers of the owner's conversation. One query that also checks its existence:
 /// after a restart, all readers ask at once.
 pub async fn log_ends(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<LogEnds>, PgError> {
-    let sql = "select l.last_seq, l.oldest_seq
+    let sql = "select l.last_seq, l.oldest_seq, l.archived_seq
                from kb.chat_conversations c join stream.log_ends l on l.log_id = c.id
                where c.id = $1 and c.project_id = $2 and c.owner_user_id = $3";
     let found = log::query_one_with_ends(pool, owner, sql, &[&id, &owner.workspace_id, &owner.user_id]).await?;

@@ -346,7 +346,7 @@ pub struct Span {
 /// Returns the event range of a run that `owner` may see (like [`get_visible`]), and the ends of its log, in one query:
 /// after a restart, all readers ask at once.
 pub async fn span(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<(Span, LogEnds)>, PgError> {
-    let sql = "select r.id, r.root_run_id, r.log_id, r.first_seq, r.done_seq, r.state, l.last_seq, l.oldest_seq
+    let sql = "select r.id, r.root_run_id, r.log_id, r.first_seq, r.done_seq, r.state, l.last_seq, l.oldest_seq, l.archived_seq
                from kb.agent_runs r join stream.log_ends l on l.log_id = r.log_id
                where r.id = $1 and r.project_id = $2
                  and (r.conversation_id is null and coalesce(r.user_id = $3, true)

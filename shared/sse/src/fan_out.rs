@@ -14,6 +14,7 @@ use metrics::{Counter, Histogram, counter, histogram};
 use rejoin_db::config::poll_interval;
 use rejoin_db::failure_log::ErrorChain;
 use rejoin_event_log::log;
+use rejoin_event_log::reader::LogEnd;
 use rejoin_event_log::rows::StoredEvent;
 use rejoin_event_log::wakeup::{self, SharedBus, Wake};
 use rejoin_identity::auth::SessionBasis;
@@ -438,12 +439,12 @@ impl Hub {
         }
     }
 
-    /// Ends the streams of deleted or shortened logs. False: the database could not be queried.
+    /// Ends the streams of deleted or shortened logs, and of those that were archived before the tail had read them. False: the database could not be queried.
     async fn check_logs(&self, logs: &[Cursor]) -> bool {
         let ids: Vec<Uuid> = logs.iter().map(|(id, _)| *id).collect();
         match timeout(QUERY_LIMIT, self.source.ends(&ids)).await {
             Ok(Ok(ends)) => {
-                self.end_logs(logs, &ends.into_iter().collect());
+                self.end_logs(logs, &ends.into_iter().map(|end| (end.log_id, end)).collect());
                 return true;
             }
             Ok(Err(error)) => debug!(error = %ErrorChain(&*error), "checking the logs of open streams failed"),
@@ -452,11 +453,12 @@ impl Hub {
         false
     }
 
-    fn end_logs(&self, known: &[Cursor], ends: &HashMap<Uuid, i64>) {
+    fn end_logs(&self, known: &[Cursor], ends: &HashMap<Uuid, LogEnd>) {
         let mut ended = Vec::new();
         for (log_id, last_seq) in known {
             let end = ends.get(log_id);
-            if end.is_some_and(|end| end >= last_seq) {
+            // The tail reads rows only. Readers that reconnect read what was archived from its objects.
+            if end.is_some_and(|end| end.last_seq >= *last_seq && end.archived_seq <= *last_seq) {
                 continue;
             }
             // The next follower begins with a new tail.

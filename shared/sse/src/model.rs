@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
+use rejoin_event_log::reader::LogEnd;
 use rejoin_event_log::rows::StoredEvent;
 use rejoin_event_log::wakeup::carried::CarriedRow;
 use rejoin_event_log::wakeup::{Bus, Wake};
@@ -116,12 +117,17 @@ impl Source for Table {
         .await
     }
 
-    async fn ends(&self, logs: &[Uuid]) -> Result<Vec<Cursor>, Failed> {
+    async fn ends(&self, logs: &[Uuid]) -> Result<Vec<LogEnd>, Failed> {
         asked(|| {
             if self.rows(|rows| rows.is_deleted) {
                 vec![]
             } else {
-                logs.iter().map(|log| (*log, i64::MAX)).collect()
+                let end = |log: &Uuid| LogEnd {
+                    log_id: *log,
+                    last_seq: i64::MAX,
+                    archived_seq: 0,
+                };
+                logs.iter().map(end).collect()
             }
         })
         .await

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use async_trait::async_trait;
 use rejoin_db::Db;
-use rejoin_event_log::log;
+use rejoin_event_log::reader::{LogEnd, LogReader};
 use rejoin_event_log::rows::StoredEvent;
 use rejoin_identity::auth::{self, SessionBasis};
 use uuid::Uuid;
@@ -18,31 +18,43 @@ pub type Cursor = (Uuid, i64);
 #[async_trait]
 pub trait Source: Send + Sync {
     /// Returns new events of many logs, with the log's index in `cursors`, in order per log and at most
-    /// [`log::TAIL_PAGE`] rows each.
+    /// [`TAIL_PAGE`](rejoin_event_log::log::TAIL_PAGE) rows each.
     async fn news(&self, cursors: &[Cursor]) -> Result<Vec<(usize, StoredEvent)>, Failed>;
     /// Returns a page of one log's past.
     async fn page(&self, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, Failed>;
     /// Returns which of these are still valid.
     async fn still_valid(&self, bases: &[SessionBasis]) -> Result<Vec<SessionBasis>, Failed>;
-    /// Returns the last number of each existing log.
-    async fn ends(&self, logs: &[Uuid]) -> Result<Vec<Cursor>, Failed>;
+    /// Returns the ends of each existing log.
+    async fn ends(&self, logs: &[Uuid]) -> Result<Vec<LogEnd>, Failed>;
+}
+
+/// The database, and the archive of old logs.
+pub struct LogSource {
+    db: Db,
+    logs: LogReader,
+}
+
+impl LogSource {
+    pub fn new(db: Db, logs: LogReader) -> Self {
+        Self { db, logs }
+    }
 }
 
 #[async_trait]
-impl Source for Db {
+impl Source for LogSource {
     async fn news(&self, cursors: &[Cursor]) -> Result<Vec<(usize, StoredEvent)>, Failed> {
-        Ok(log::tail(&self.pool_pg, cursors).await?)
+        Ok(self.logs.tail(cursors).await?)
     }
 
     async fn page(&self, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, Failed> {
-        Ok(log::read(&self.pool_pg, log_id, after).await?)
+        Ok(self.logs.read(log_id, after).await?)
     }
 
     async fn still_valid(&self, bases: &[SessionBasis]) -> Result<Vec<SessionBasis>, Failed> {
-        Ok(auth::still_valid(&self.pool_sqlx, bases).await?)
+        Ok(auth::still_valid(&self.db.pool_sqlx, bases).await?)
     }
 
-    async fn ends(&self, logs: &[Uuid]) -> Result<Vec<Cursor>, Failed> {
-        Ok(log::ends(&self.pool_pg, logs).await?)
+    async fn ends(&self, logs: &[Uuid]) -> Result<Vec<LogEnd>, Failed> {
+        Ok(self.logs.ends(logs).await?)
     }
 }

@@ -5,7 +5,7 @@
 
 mod pages;
 
-pub use pages::{EventPage, fold_so_far, open_from, page, wait};
+pub use pages::{EventPage, fold_so_far, open_from, page, read_page, wait};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use rejoin_commands::Posted;
 use rejoin_db::rls;
+use rejoin_event_log::archive::SharedArchive;
 use rejoin_event_log::log::LogEnds;
 use rejoin_event_log::snapshot;
 use rejoin_http::caller::Caller;
@@ -38,6 +39,7 @@ use super::fan_out::Hub;
 use super::frame;
 use super::reader::{Filter, Reader};
 use super::streams::Permit;
+use pages::check_archive;
 
 /// The cursor that a browser sends when it reconnects.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -50,6 +52,8 @@ pub struct StreamState {
     pub http: HttpState,
     /// The live ends of followed logs.
     pub hub: Arc<Hub>,
+    /// Old events.
+    pub archive: SharedArchive,
 }
 
 contains_http_state!(StreamState);
@@ -260,6 +264,7 @@ pub async fn open(
         }
         return Err(cursor_gone(cursor, &target, ends));
     }
+    check_archive(state, &target, ends, cursor).await?;
     let subscription = state.hub.subscribe(log_id, ends.last_seq);
     let mut reader = Reader::new(subscription, permit, target.filter(), dialect, cursor);
     reader.caught_up_at = Some(ends.last_seq);
@@ -328,6 +333,7 @@ async fn run_reader(
     if cursor < ends.oldest_seq - 1 {
         return Err(cursor_gone(cursor, &target, ends));
     }
+    check_archive(state, &target, ends, cursor).await?;
     let dialect = Dialect::Rendered {
         renderer,
         silent_through: after.unwrap_or(cursor),
@@ -374,10 +380,11 @@ async fn from_snapshot(
 ) -> Result<Response, Problem> {
     let log_id = target.log_id();
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(owner)).await?;
-    let snapshot = snapshot::take(&mut *db, log_id, target.run_id())
+    let loaded = snapshot::load(&mut db, log_id, target.run_id())
         .await?
         .ok_or_else(no_log)?;
     drop(db);
+    let snapshot = loaded.fold(&*state.archive).await?;
     // After the snapshot: a run that had ended by then has no further events.
     let target = match target {
         Target::Conversation(_) => target,

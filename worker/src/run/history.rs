@@ -25,7 +25,6 @@ use rejoin_runs::{prompts, run_messages};
 use rejoin_tools::registry::Patterns;
 use rejoin_types::owner::Owner;
 use serde_json::{Value, json};
-use sqlx::PgPool;
 use tracing::warn;
 use uuid::Uuid;
 
@@ -344,16 +343,25 @@ async fn plain_prompt(services: &Services, run: &Run) -> (String, Vec<Value>) {
 }
 
 /// Returns the citations in the turn's `meta`: the assistant's message keeps them.
-pub async fn citations(db: &PgPool, run: &Run) -> Result<Vec<Value>, sqlx::Error> {
+pub async fn citations(services: &Services, run: &Run) -> Result<Vec<Value>, sqlx::Error> {
     let meta = sqlx::query_scalar!(
         "select data from stream.events where log_id = $1 and seq > $2 and run_id = $3 and type = 'meta' order by seq limit 1",
         run.log_id,
         run.first_seq,
         run.root_run_id
     )
-    .fetch_optional(db)
+    .fetch_optional(&services.db.pool_sqlx)
     .await?;
-    let meta: Option<Value> = meta.and_then(|data| serde_json::from_str(&data).ok());
+    let meta: Option<Value> = match meta {
+        Some(data) => serde_json::from_str(&data).ok(),
+        // A run that was resumed after its log was archived: it is among the turn's first events.
+        None => {
+            let events = services.logs().read(run.log_id, run.first_seq).await?;
+            let mut of_run = events.iter().filter(|event| event.run_id == Some(run.root_run_id));
+            let meta = of_run.find(|event| event.kind == "meta");
+            meta.and_then(|event| serde_json::from_slice(&event.data).ok())
+        }
+    };
     Ok(meta
         .and_then(|meta| meta["citations"].as_array().cloned())
         .unwrap_or_default())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use rejoin_db::config::poll_interval;
-use rejoin_event_log::{log, wakeup};
+use rejoin_event_log::wakeup;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResponse, CallToolResult, ElicitRequest, ElicitRequestParams, InputRequest, InputRequiredResult,
@@ -68,7 +68,7 @@ impl<'a> Follow<'a> {
         // Dropped with the call.
         let mut answers = FuturesUnordered::new();
         loop {
-            let events = log::read(&state.db.pool_pg, log_id, cursor).await;
+            let events = state.streams.hub.source.page(log_id, cursor).await;
             let events = events.map_err(|error| {
                 warn!(%error, "reading a log failed");
                 ErrorData::internal_error(

@@ -2,6 +2,8 @@
 
 use axum::http::StatusCode;
 use rejoin_commands::{AnswerError, DagError, ForkError, PostError, ResumeError, SteerError};
+use rejoin_db::failure_log::ErrorChain;
+use rejoin_event_log::archive::ArchiveError;
 use rejoin_files::objects::ObjectStoreError;
 use rejoin_files::types::TypeFault;
 use rejoin_files::{AttachError, BeginError};
@@ -189,6 +191,13 @@ impl From<ObjectStoreError> for Problem {
             ObjectStoreError::Damaged(_) => Self::file_damaged(),
             _ => Self::files_unavailable(),
         }
+    }
+}
+
+impl From<ArchiveError> for Problem {
+    fn from(error: ArchiveError) -> Self {
+        error!(error = %ErrorChain(&error), "the archive of old logs could not serve a request");
+        Self::archive_unavailable()
     }
 }
 

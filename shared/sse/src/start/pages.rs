@@ -8,7 +8,10 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::StreamExt as _;
+use rejoin_db::failure_log::ErrorChain;
 use rejoin_event_log::log::LogEnds;
+use rejoin_event_log::reader::ReadError;
+use rejoin_event_log::rows::StoredEvent;
 use rejoin_http::problem::Problem;
 use rejoin_types::owner::Owner;
 use tokio::time::timeout;
@@ -63,6 +66,34 @@ fn position(start: Start, target: &Target, ends: LogEnds) -> Result<i64, Problem
     Ok(cursor)
 }
 
+/// Reads a page of a log after `cursor`: none at the end of the log.
+///
+/// # Errors
+/// The database or the archive does not answer; the request may be repeated.
+pub async fn read_page(state: &StreamState, log_id: Uuid, cursor: i64) -> Result<Vec<StoredEvent>, Problem> {
+    let read = timeout(QUERY_LIMIT, state.hub.source.page(log_id, cursor)).await;
+    read.map_err(|_| Problem::database_away())?.map_err(|error| {
+        warn!(error = %ErrorChain(&*error), "reading past events failed");
+        match error.downcast_ref::<ReadError>() {
+            Some(ReadError::Archive(_)) => Problem::archive_unavailable(),
+            Some(ReadError::Database(_) | ReadError::Statement(_)) | None => Problem::database_away(),
+        }
+    })
+}
+
+/// Checks that archived events after `cursor` can be read, before a stream of them begins: later, it can only wait.
+pub(super) async fn check_archive(
+    state: &StreamState,
+    target: &Target,
+    ends: LogEnds,
+    cursor: i64,
+) -> Result<(), Problem> {
+    if cursor < ends.archived_seq {
+        read_page(state, target.log_id(), cursor).await?;
+    }
+    Ok(())
+}
+
 /// Reads the frames after `cursor`: at least one, unless the log ends there.
 async fn frames(
     state: &StreamState,
@@ -70,11 +101,7 @@ async fn frames(
     ends: LogEnds,
     cursor: i64,
 ) -> Result<impl Iterator<Item = Frame> + use<>, Problem> {
-    let read = timeout(QUERY_LIMIT, state.hub.source.page(target.log_id(), cursor)).await;
-    let read = read.map_err(|_| Problem::database_away())?.map_err(|error| {
-        warn!(%error, "reading past events failed");
-        Problem::database_away()
-    })?;
+    let read = read_page(state, target.log_id(), cursor).await?;
     if read.is_empty() {
         return Err(cursor_gone(cursor, target, ends));
     }
@@ -149,6 +176,7 @@ pub async fn open_from(
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
         return Ok(response);
     }
+    check_archive(state, &target, ends, cursor).await?;
     let dialect = Dialect::Rendered {
         renderer,
         silent_through: cursor,

@@ -16,7 +16,7 @@ const FLOORS: [&[&str]; 20] = [
     ],
     &["shared/db", "shared/telemetry"],
     &["shared/queue", "shared/event-log", "shared/files", "shared/identity"],
-    &["shared/models", "shared/secrets", "shared/graph"],
+    &["shared/archive", "shared/models", "shared/secrets", "shared/graph"],
     &["shared/integrations", "shared/tools"],
     &[
         "shared/extension",

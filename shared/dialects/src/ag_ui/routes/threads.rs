@@ -5,7 +5,6 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_chat::{ChatState, Routes};
-use rejoin_event_log::log;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read};
 use rejoin_http::extract::{Params, Segments};
@@ -161,7 +160,7 @@ async fn run_at(state: &ChatState, conversation: Uuid, cursor: Cursor) -> Result
     } else {
         cursor.after + 1
     };
-    let events = log::read(&state.db.pool_pg, conversation, last - 1).await?;
+    let events = start::read_page(&state.streams, conversation, last - 1).await?;
     let event = events.first().filter(|event| event.seq == last);
     let unknown = || {
         Problem::bad_request(
