@@ -81,6 +81,9 @@ pub async fn archive_next(
         None => return Ok(archived),
     };
     archived.more = !runs.is_empty();
+    if runs.is_empty() {
+        end_turn(db, process).await?;
+    }
     for run in &runs {
         if run.is_due {
             let moved = archive_log(db, archive, run.log_id, Some(run.workspace_id)).await?;
@@ -116,6 +119,17 @@ async fn take_turn(db: &PgPool, process: Uuid) -> Result<Option<Mark>, sqlx::Err
     .fetch_optional(db)
     .await?;
     Ok(mark.map(|mark| (mark.archived_at, mark.archived_run)))
+}
+
+/// Lets any process take the next turn.
+async fn end_turn(db: &PgPool, process: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update stream.upkeep set archiver_until = 'epoch' where archiver = $1",
+        process
+    )
+    .execute(db)
+    .await?;
+    Ok(())
 }
 
 async fn next_runs(db: &PgPool, (at, run): Mark, after_s: f64) -> Result<Vec<EndedRun>, sqlx::Error> {

@@ -162,6 +162,11 @@ pub const METRICS: &[Metric] = &[
     metric("rejoin_events_written_total", Counter, WORKER, &[], "Events in committed flushes"),
     metric("rejoin_event_flush_seconds", Histogram, WORKER, &[], "Duration of group commits of events, with retries"),
     metric("rejoin_event_flush_retries_total", Counter, WORKER, &[], "Group commits of events that failed and were tried again"),
+    metric("rejoin_archived_events_total", Counter, WORKER, &[], "Events moved from the database to the archive of old logs"),
+    metric("rejoin_archived_bytes_total", Counter, WORKER, &[], "Size of the objects with these events"),
+    metric("rejoin_archive_reads_total", Counter, BOTH, &[], "Objects read from the archive for readers of old logs"),
+    metric("rejoin_archive_read_seconds", Histogram, BOTH, &[], "Duration of reading an object from the archive"),
+    metric("rejoin_archive_failures_total", Counter, BOTH, &["operation"], "Requests to the archive that failed: read, write or delete"),
     // Extensions.
     metric("rejoin_webhook_attempts_total", Counter, WORKER, &["outcome"], "Deliveries of webhooks that were tried, by outcome"),
     metric("rejoin_embedded_objects_total", Counter, WORKER, &[], "Objects of the graph whose vector was computed"),

@@ -1,6 +1,8 @@
-//! Integration tests of the services that an agent uses: models, MCP servers, data sources, the web.
+//! Integration tests of the services that an agent uses: models, MCP servers, data sources, the web;
+//! and of the store of old logs.
 //! Each folder is a subject, each file a part of it, each test a sentence.
 
+mod archive;
 mod consoles;
 mod data_sources;
 mod mcp;

@@ -82,6 +82,9 @@ pub(super) async fn fill(app: &mut TestApp) {
          insert into kb.file_chunks (file_id, position, content) select id, 0, 'a' from kb.files;
          insert into kb.message_files (message_id, file_id) select m.id, f.id from kb.chat_messages m, kb.files f limit 1;
          insert into kb.file_objects_left (object_key, due_at) values ('project/file', now());
+         insert into stream.archive_leftovers (name, due_at) values ('project/log/object', now());
+         insert into stream.archives (log_id, project_id, first_seq, last_seq, events, name, sha256, text_bytes, bytes)
+             select l.log_id, p.id, 1, 1, 1, 'project/log/another', sha256('a'), 1, 1 from stream.logs l, kb.projects p limit 1;
          insert into kb.routing_controls (run_id, project_id) select id, project_id from kb.agent_runs limit 1;
          insert into kb.query_patterns (id, project_id, user_id, data_source_id, database, run_id, asked, query, pattern)
              select gen_random_uuid(), s.project_id, u.id, s.id, '', gen_random_uuid(), 'how many?', 'select 1', 'select ?'
