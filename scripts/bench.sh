@@ -3,6 +3,8 @@
 #   REPS=3            repetitions
 #   SIZE=full         full, large (hours), smoke (that it works; says nothing, and writes no report)
 #   BENCH_NO_PEERS=   true: ours and the limits alone
+#   BENCH_GROWTH_MILLIONS=      sizes of `growth`, such as 1,10,200
+#   BENCH_GROWTH_PARTITIONED=   true: its tables are partitioned
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 source scripts/setup-bench.sh

@@ -8,10 +8,12 @@ mod compaction;
 mod dialects;
 mod fanout;
 mod graph;
+mod growth;
 mod idle;
 mod limits;
 mod prewarm;
 mod queue;
+mod reads;
 mod recovery;
 mod remote;
 mod resume;
@@ -46,6 +48,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(agents::Agents),
         Box::new(tasks::Tasks),
         Box::new(scale::Scale::default()),
+        Box::new(growth::Growth),
+        Box::new(reads::Reads),
         Box::new(graph::Graph::Usual),
         Box::new(graph::Graph::Million),
         Box::new(search::Search),

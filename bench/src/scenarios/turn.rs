@@ -150,7 +150,7 @@ impl Scenario for Turn {
 }
 
 /// On a separate thread, because the future of migrations is not `Send`.
-async fn counting_server() -> Result<Server> {
+pub(super) async fn counting_server() -> Result<Server> {
     let runtime = tokio::runtime::Handle::current();
     tokio::task::spawn_blocking(move || runtime.block_on(Server::counting_statements())).await?
 }

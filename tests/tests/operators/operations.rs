@@ -11,4 +11,5 @@ mod migration_rules;
 mod migrations;
 mod older_schema;
 mod overview;
+mod partitions;
 mod unreleased_database;
