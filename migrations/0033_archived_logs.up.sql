@@ -17,9 +17,11 @@ create or replace view stream.log_ends as
 
 -- The parts of logs that are objects, in order and without a gap. An object never changes.
 create table stream.archives (
+    -- The log whose events these are.
     log_id     uuid not null references stream.logs (log_id) on delete cascade,
     -- The project of the log. Null: a log of another program.
     project_id uuid references kb.projects (id) on delete cascade,
+    -- The numbers of its first and last events.
     first_seq  bigint not null,
     last_seq   bigint not null,
     -- The number of its events.
@@ -31,6 +33,7 @@ create table stream.archives (
     -- The size of the text, and of the object, in bytes.
     text_bytes bigint not null,
     bytes      bigint not null,
+    -- When its rows were deleted.
     created_at timestamptz not null default now(),
     primary key (log_id, last_seq)
 );
@@ -40,6 +43,7 @@ create index archives_of_project on stream.archives (project_id);
 -- Objects that may have to be removed from the store. A name is here before its upload begins; the transaction that deletes the rows of
 -- the events removes it. What has no row in stream.archives for its upload's time limit is removed by the workers' maintenance.
 create table stream.archive_leftovers (
+    -- The object's name, as in stream.archives.
     name     text primary key,
     -- Not before: an upload may still be under way.
     due_at   timestamptz not null,
@@ -52,7 +56,7 @@ alter table stream.upkeep
     -- The newest run whose log was archived: its end and id.
     add column archived_at  timestamptz not null default 'epoch',
     add column archived_run uuid not null default '00000000-0000-0000-0000-000000000000',
-    -- Until then, one process of the fleet archives.
+    -- The process whose turn it is to archive, and until when.
     add column archiver     uuid,
     add column archiver_until timestamptz not null default 'epoch';
 

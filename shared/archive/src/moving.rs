@@ -37,7 +37,7 @@ pub enum MoveError {
     Database(#[from] sqlx::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("an object that was just written can't be read back")]
+    #[error("reading back an object that was just written failed")]
     ReadBack(#[source] ArchiveError),
     #[error(transparent)]
     Format(#[from] FormatError),

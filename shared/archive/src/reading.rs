@@ -105,3 +105,19 @@ impl Archive for LogArchive {
 fn bytes_of(events: &[StoredEvent]) -> usize {
     events.iter().map(|event| event.data.len() + EVENT_BYTES).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_without_a_store_are_refused() {
+        let args = ArchiveArgs {
+            archive_after_days: 1.0,
+            ..ArchiveArgs::default()
+        };
+        let refused = LogArchive::open(&args).map(|_| ()).unwrap_err();
+        assert!(refused.to_string().contains("REJOIN_ARCHIVE_URL"), "{refused}");
+        assert!(LogArchive::open(&ArchiveArgs::default()).unwrap().is_none());
+    }
+}

@@ -48,7 +48,7 @@ impl Store {
             }
             "s3" | "gs" | "az" if url.host_str().is_some_and(|bucket| !bucket.is_empty()) => {
                 let (objects, _) = object_store::parse_url_opts(url, options())
-                    .map_err(|error| invalid(format!("can't be used: {error}")))?;
+                    .map_err(|error| invalid(format!("is not usable: {error}")))?;
                 Arc::from(objects)
             }
             _ => {
@@ -99,11 +99,13 @@ impl Store {
     }
 }
 
-/// The variables of providers. Others of the environment have names that their options have, too, such as REGION.
+/// The variables of providers. Others of the environment have names that their options have, too, such as REGION. Objects are removed one by
+/// one; not every server that speaks S3 supports bulk deletion.
 fn options() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| PROVIDERS.iter().any(|prefix| name.starts_with(prefix)))
+        .chain([("aws_disable_bulk_delete".to_owned(), "true".to_owned())])
 }
 
 #[cfg(test)]
