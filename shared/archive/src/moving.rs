@@ -170,7 +170,7 @@ async fn done_with(db: &PgPool, process: Uuid, run: &EndedRun) -> Result<bool, s
 }
 
 /// Archives all rows of a log without an active run. `more`: its rows changed meanwhile, and some are left.
-pub async fn archive_log(
+async fn archive_log(
     db: &PgPool,
     archive: &LogArchive,
     log_id: Uuid,

@@ -52,6 +52,8 @@ struct Table {
 #[derive(Default)]
 struct Rows {
     last_seq: i64,
+    /// Up to here, events are objects: the tail does not see them, pages do.
+    archived_seq: i64,
     is_revoked: bool,
     is_deleted: bool,
 }
@@ -95,8 +97,12 @@ async fn asked<T>(answer: impl FnOnce() -> T) -> Result<T, Failed> {
 impl Source for Table {
     async fn news(&self, cursors: &[Cursor]) -> Result<Vec<(usize, StoredEvent)>, Failed> {
         let of_log = |(index, (_, after)): (usize, &Cursor)| {
-            let events = self.read(*after, MANY);
-            events.into_iter().map(move |event| (index, event)).collect::<Vec<_>>()
+            let archived_seq = self.rows(|rows| rows.archived_seq);
+            let events = self
+                .read(*after, MANY)
+                .into_iter()
+                .filter(|event| event.seq > archived_seq);
+            events.map(|event| (index, event)).collect::<Vec<_>>()
         };
         asked(|| cursors.iter().enumerate().flat_map(of_log).collect()).await
     }
@@ -122,10 +128,11 @@ impl Source for Table {
             if self.rows(|rows| rows.is_deleted) {
                 vec![]
             } else {
+                let archived_seq = self.rows(|rows| rows.archived_seq);
                 let end = |log: &Uuid| LogEnd {
                     log_id: *log,
                     last_seq: i64::MAX,
-                    archived_seq: 0,
+                    archived_seq,
                 };
                 logs.iter().map(end).collect()
             }
@@ -337,6 +344,41 @@ fn streams_end_whose_key_was_revoked_or_whose_log_was_deleted() {
         process.table.rows(|rows| match any(2) {
             0 => rows.is_revoked = true,
             _ => rows.is_deleted = true,
+        });
+        ended(reading).await;
+        process.stop().await;
+    });
+}
+
+/// Reads from the beginning to the end, reconnecting with the cursor when the stream ends.
+async fn read_all_again(hub: Arc<Hub>, table: Table) {
+    let mut cursor = 0;
+    while cursor < table.events {
+        let last_seq = table.last_seq();
+        pause().await;
+        let mut reader = open(&hub, last_seq, cursor);
+        while cursor < table.events {
+            let Some(chunk) = reader.next().await else { break };
+            for seq in numbers(&chunk.expect("it can't fail")) {
+                assert_eq!(seq, cursor + 1, "the event after {cursor}");
+                cursor = seq;
+            }
+        }
+    }
+}
+
+#[test]
+fn readers_of_a_log_archived_before_its_tail_read_it_reconnect() {
+    explore(ORDERS, || async {
+        let process = Process::start();
+        let reading = process.readers(read_all_again);
+        for _ in 0..any(8) {
+            pause().await;
+        }
+        let events = process.table.events;
+        process.table.rows(|rows| {
+            rows.last_seq = events;
+            rows.archived_seq = events;
         });
         ended(reading).await;
         process.stop().await;
