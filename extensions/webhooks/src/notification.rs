@@ -6,7 +6,7 @@ use rejoin_a2a::notification::{MEDIA_TYPE, Notification, TOKEN_HEADER, state_alo
 use rejoin_a2a::state::TaskState;
 use rejoin_event_log::archive::Archive;
 use rejoin_event_log::log;
-use rejoin_event_log::reader;
+use rejoin_event_log::reader::{self, ReadError};
 use rejoin_secrets::Plaintext;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde::Deserialize;
@@ -67,7 +67,8 @@ async fn task(
     let mut cursor = turn.first_seq;
     while cursor < through {
         // An archive that does not answer is an outage: the delivery is tried again.
-        let events = reader::read_of_run(db, archive, turn.log_id, turn.run_id, cursor, through).await?;
+        let events = reader::read_of_run(db, archive, turn.log_id, turn.run_id, cursor, through).await;
+        let events = events.map_err(ReadError::into_outage)?;
         let Some(last) = events.last() else { break };
         cursor = last.seq;
         for event in &events {

@@ -25,12 +25,12 @@ pub enum ReadError {
     Archive(#[from] ArchiveError),
 }
 
-/// For callers to which any failure is an outage of the database: they try again.
-impl From<ReadError> for sqlx::Error {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::Statement(error) => error,
-            ReadError::Database(_) | ReadError::Archive(_) => Self::Io(std::io::Error::other(error)),
+impl ReadError {
+    /// Returns it for callers to which any failure is an outage of the database: they try again.
+    pub fn into_outage(self) -> sqlx::Error {
+        match self {
+            Self::Statement(error) => error,
+            Self::Database(_) | Self::Archive(_) => sqlx::Error::Io(std::io::Error::other(self)),
         }
     }
 }

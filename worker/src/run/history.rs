@@ -6,6 +6,7 @@ mod records;
 
 pub use records::{Stored, as_rows, begin, rebuild};
 
+use rejoin_event_log::reader::ReadError;
 use rejoin_graph::scope::Scope;
 use rejoin_graph::search;
 use rejoin_integrations::query_patterns;
@@ -356,7 +357,8 @@ pub async fn citations(services: &Services, run: &Run) -> Result<Vec<Value>, sql
         Some(data) => serde_json::from_str(&data).ok(),
         // A run that was resumed after its log was archived: it is among the turn's first events.
         None => {
-            let events = services.logs().read(run.log_id, run.first_seq).await?;
+            let events = services.logs().read(run.log_id, run.first_seq).await;
+            let events = events.map_err(ReadError::into_outage)?;
             let mut of_run = events.iter().filter(|event| event.run_id == Some(run.root_run_id));
             let meta = of_run.find(|event| event.kind == "meta");
             meta.and_then(|event| serde_json::from_slice(&event.data).ok())
