@@ -17,7 +17,6 @@
 //! - `contexts`  context types of conversations
 //! - `custom_prompts` prompts of projects and users for all agents
 //! - `extensions`     endpoints of extensions
-//! - `feedback`       users' feedback on answers
 //! - `agents`         the agents that a caller may choose
 //! - `plans`     agents' plans and their progress
 //! - `prewarm`   prefetches data before a first message
@@ -52,7 +51,6 @@ pub mod contexts;
 pub mod conversations;
 pub mod custom_prompts;
 pub mod extensions;
-pub mod feedback;
 pub mod graph;
 pub mod health;
 pub mod history;
@@ -135,7 +133,6 @@ fn own() -> Routes {
         .merge(routing::routes())
         .merge(contexts::routes())
         .merge(custom_prompts::routes())
-        .merge(feedback::routes())
         .merge(query_patterns::routes())
         .merge(plans::routes())
         .merge(prewarm::routes())

@@ -143,9 +143,10 @@ async fn attempt_run(
     }
     let mut agent = Agent::of(services, &run).await?;
     let records = match run.safe_seq {
-        // Stored by an earlier attempt or turn, or by a fork.
+        // Stored by an earlier attempt or turn, or by a fork. (One for another agent has a message to answer instead.)
         Some(_) => None,
-        None if run.turn_step > 0 || run.total_steps > 0 || run.forked_from_run_id.is_some() => None,
+        None if run.turn_step > 0 || run.total_steps > 0 => None,
+        None if run.forked_from_run_id.is_some() && run.message_id.is_none() => None,
         None => Some(history::records_of(services, &run).await?),
     };
     let mut initial = match (&records, &agent.model_call) {

@@ -20,7 +20,7 @@ use rejoin_files::objects::{self, SweepError as FilesSweepError};
 use rejoin_queue::presence::{self, PresenceWatch};
 use rejoin_queue::sweep::{self, AvailabilityWatch};
 use rejoin_runs::contexts::location;
-use rejoin_runs::{consoles, questions};
+use rejoin_runs::{consoles, message_search, questions};
 use rejoin_scheduling::{schedules, tasks};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
@@ -36,6 +36,8 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(60);
 /// Pause between their transactions, as a multiple of the last one's duration: they use at most a third of one
 /// connection's time, so that appends are not slowed down.
 const UPKEEP_REST: u32 = 2;
+/// Interval of checks for messages without words for the search.
+const INDEX_EVERY: Duration = Duration::from_secs(5);
 /// Interval of checks for vacuum blockers, and of log lines about the same one.
 const HORIZON_EVERY: Duration = Duration::from_secs(15);
 const HORIZON_SAID_EVERY: Duration = Duration::from_secs(600);
@@ -64,6 +66,7 @@ pub async fn run(services: Services, drain: CancellationToken) {
                 sweep(&services),
                 keep_up(&services),
                 keep_archive(&services),
+                index_messages(&services),
                 watch_horizon(&services),
                 sweep_extensions(&services),
             )
@@ -178,6 +181,29 @@ async fn keep_archive(services: &Services) {
         note(&mut removing, removed.map_err(|error| ErrorChain(&error).to_string()));
         let moved = archive_all(services).await;
         note(&mut moving, moved.map_err(|error| ErrorChain(&error).to_string()));
+    }
+}
+
+/// Indexes messages from before the search, and those of projects whose language was changed.
+async fn index_messages(services: &Services) {
+    let mut tick = interval(INDEX_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut outage = FailureLog::of("indexing messages for the search");
+    loop {
+        tick.tick().await;
+        let indexed = async {
+            loop {
+                let began = Instant::now();
+                if !message_search::index_backlog(&services.db.pool_sqlx).await? {
+                    return Ok::<(), sqlx::Error>(());
+                }
+                sleep(began.elapsed() * UPKEEP_REST).await;
+            }
+        };
+        note(
+            &mut outage,
+            indexed.await.map_err(|error| ErrorChain(&error).to_string()),
+        );
     }
 }
 

@@ -2,8 +2,10 @@
 //! snake_case.
 //!
 //! - `bodies` bodies of requests and responses
+//! - `versions` the contents that a definition has had
 
 mod bodies;
+mod versions;
 
 pub use bodies::{DefinitionBody, DefinitionPage, DefinitionRequest, Installed};
 
@@ -31,6 +33,7 @@ pub fn routes() -> Routes {
         .routes(routes!(list, create))
         .routes(routes!(get, update, delete))
         .routes(routes!(install_defaults))
+        .merge(versions::routes())
 }
 
 fn check(content: &DefinitionContent) -> Result<(), Problem> {

@@ -215,6 +215,7 @@ async fn post_message(
         attached_context: request.attached_context,
         attachments: request.attachments,
         output_schema: None,
+        model: None,
     };
     let mut response = posting::take(&state, &caller, &headers, &params, request, Dialect::AgentStream).await?;
     if let Some(names) = ignored {

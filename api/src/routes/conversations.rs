@@ -1,7 +1,11 @@
 //! Conversations, their messages, and their events. Other owners' conversations are invisible.
 //!
 //! - `messages`  the messages of a conversation
+//! - `marks`     how the caller has arranged a conversation
+//!
+//! Folders, bulk changes, branches, links and exports are in `rejoin_chat`.
 
+mod marks;
 pub(super) mod messages;
 
 use axum::Json;
@@ -15,23 +19,27 @@ use rejoin_data_sources::routes::consoles::AttachedConsole;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
-use rejoin_http::extract::{Body, PageParams, Params, Segments, cursor, page};
+use rejoin_http::extract::{Body, PageParams, Params, Segments, cursor, page, present};
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_http::visible;
 use rejoin_identity::audit::Actor;
 use rejoin_runs::agents;
 use rejoin_runs::consoles::attached;
 use rejoin_runs::contexts;
-use rejoin_runs::conversations::{self, Conversation};
+use rejoin_runs::conversation_lists::{self, Arrangement, InFolder, Listed, Marks, Pinned, Place, ReadMark};
+use rejoin_runs::conversations::{self, Conversation, Position};
+use rejoin_runs::folders;
 use rejoin_sse::schema::StreamEvent;
 use rejoin_sse::start::{StreamParams, StreamSource};
 use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use sqlx::PgConnection;
 use tracing::warn;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
+use self::marks::{ArrangedParams, ConversationMarks};
 use super::prewarm::warm;
 use super::tickets::Follower;
 use crate::state::{AppState, Routes};
@@ -58,6 +66,18 @@ pub struct ConversationBody {
     pub metadata: Value,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
+    /// How it is arranged, and how it stands; absent in responses to a turn
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marks: Option<ConversationMarks>,
+}
+
+impl ConversationBody {
+    fn with(conversation: Conversation, marks: Option<Marks>) -> Self {
+        Self {
+            marks: marks.map(ConversationMarks::from),
+            ..Self::from(conversation)
+        }
+    }
 }
 
 impl From<Conversation> for ConversationBody {
@@ -69,6 +89,7 @@ impl From<Conversation> for ConversationBody {
             metadata: conversation.metadata,
             created_at: conversation.created_at,
             updated_at: conversation.updated_at,
+            marks: None,
         }
     }
 }
@@ -122,6 +143,47 @@ pub struct ConversationPatch {
     /// {projectId, projectName, focusType?, focusEntityId?}
     #[schema(value_type = Option<Object>)]
     pub project_focus: Option<Value>,
+    pub pinned: Option<bool>,
+    pub archived: Option<bool>,
+    /// Its folder; null: none
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Uuid>)]
+    pub folder_id: Option<Option<Uuid>>,
+    /// Sequence number of the last message that the user has read; 0: none was read
+    #[schema(minimum = 0)]
+    pub last_read_seq: Option<i64>,
+    /// The version of its agent that it stays with; null: the newest
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<i32>)]
+    pub agent_version: Option<Option<i32>>,
+}
+
+impl ConversationPatch {
+    fn arrangement(&self) -> Result<Arrangement, Problem> {
+        let read = match self.last_read_seq {
+            Some(seq) if seq < 0 => {
+                return Err(Problem::bad_request(
+                    "invalid_last_read_seq",
+                    "lastReadSeq must not be negative",
+                ));
+            }
+            Some(seq) => Some(ReadMark::Through(seq)),
+            None => None,
+        };
+        Ok(Arrangement {
+            pinned: self.pinned,
+            archived: self.archived,
+            folder: self
+                .folder_id
+                .map(|folder| folder.map_or(InFolder::None, InFolder::Folder)),
+            read,
+        })
+    }
+
+    /// Returns whether the conversation itself changes, which counts as using it.
+    fn changes_content(&self) -> bool {
+        self.title.is_some() || self.metadata.is_some() || self.context_type.is_some() || self.project_focus.is_some()
+    }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -145,16 +207,23 @@ fn check(title: Option<&str>, metadata: Option<&Value>) -> Result<(), Problem> {
 }
 
 /// List the caller's conversations, most recently used first; with `q`, those that contain a text
-#[utoipa::path(get, path = "/api/conversations", tag = "conversations", params(PageParams, SearchParams),
+///
+/// `GET /api/messages/search` finds messages by their words.
+#[utoipa::path(get, path = "/api/conversations", tag = "conversations", params(PageParams, SearchParams, ArrangedParams),
     responses((status = 200, description = "A page", body = ConversationPage), Refused))]
 async fn list(
     State(state): State<AppState>,
     caller: Caller<Read>,
     Params(params): Params<PageParams>,
     Params(search): Params<SearchParams>,
+    Params(arranged): Params<ArrangedParams>,
 ) -> Result<Json<ConversationPage>, Problem> {
     let limit = params.limit(&state)?;
     if let Some(text) = &search.q {
+        if arranged.is_given() {
+            let detail = "q cannot be combined with a filter or an order; GET /api/messages/search has filters";
+            return Err(Problem::bad_request("invalid_query", detail));
+        }
         if text.trim().is_empty() || text.chars().count() > SEARCH_MAX_CHARS || text.contains('\0') {
             let detail = format!("q must have 1 to {SEARCH_MAX_CHARS} characters and no NUL");
             return Err(Problem::bad_request("invalid_query", detail));
@@ -162,19 +231,42 @@ async fn list(
         let mut db = caller.begin(&state).await?;
         let found = conversations::search(&mut db, caller.owner(), text.trim(), params.after()?, limit).await?;
         return Ok(Json(ConversationPage {
-            items: found.conversations.into_iter().map(ConversationBody::from).collect(),
+            items: with_marks(&mut db, &caller, found.conversations).await?,
             next_cursor: found.next.map(|next| cursor(&next)),
         }));
     }
-    let rows = conversations::list(
-        &mut *caller.begin(&state).await?,
-        caller.owner(),
-        params.after()?,
-        limit + 1,
-    )
-    .await?;
-    let (items, next_cursor) = page(rows, limit, |row| (row.updated_at, row.id), ConversationBody::from);
+    let filter = arranged.filter()?;
+    // A list by time alone has the cursors that it always had.
+    let after: Option<Place> = if filter.priority_first {
+        params.after()?
+    } else {
+        params.after()?.map(|(at, id): Position| (0, at, id))
+    };
+    let mut db = caller.begin(&state).await?;
+    let rows = conversation_lists::list(&mut *db, caller.owner(), &filter, after, limit + 1).await?;
+    let (rows, next_cursor) = if filter.priority_first {
+        let place = |row: &Listed| (row.priority, row.conversation.updated_at, row.conversation.id);
+        page(rows, limit, place, |row| row.conversation)
+    } else {
+        let place = |row: &Listed| (row.conversation.updated_at, row.conversation.id);
+        page(rows, limit, place, |row| row.conversation)
+    };
+    let items = with_marks(&mut db, &caller, rows).await?;
     Ok(Json(ConversationPage { items, next_cursor }))
+}
+
+async fn with_marks(
+    db: &mut PgConnection,
+    caller: &Caller,
+    rows: Vec<Conversation>,
+) -> Result<Vec<ConversationBody>, Problem> {
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let mut marks = conversation_lists::marks(db, caller.owner(), &ids).await?;
+    let bodies = rows.into_iter().map(|row| {
+        let of = marks.remove(&row.id);
+        ConversationBody::with(row, of)
+    });
+    Ok(bodies.collect())
 }
 
 /// Create a conversation without a message
@@ -234,8 +326,12 @@ async fn get(
     caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<ConversationDetail>, Problem> {
-    let conversation = visible::conversation(&state, &caller, id).await?.into();
+    let conversation = visible::conversation(&state, &caller, id).await?;
     let mut db = caller.begin(&state).await?;
+    let marks = conversation_lists::marks(&mut *db, caller.owner(), &[id])
+        .await?
+        .remove(&id);
+    let conversation = ConversationBody::with(conversation, marks);
     let console = attached::pinned(&mut db, caller.owner(), id).await?;
     let (context, last_turn_context) = contexts::of_conversation(&mut *db, id).await?;
     Ok(Json(ConversationDetail {
@@ -247,7 +343,7 @@ async fn get(
     }))
 }
 
-/// Change a conversation's title, metadata or subject
+/// Change a conversation's title, metadata or subject, or how it is arranged
 #[utoipa::path(patch, path = "/api/conversations/{id}", tag = "conversations", request_body = ConversationPatch,
     params(("id" = Uuid, Path, description = "The conversation")),
     responses((status = 200, description = "The updated conversation", body = ConversationBody), Refused, BodyRefused))]
@@ -260,11 +356,21 @@ async fn update(
     check(patch.title.as_deref(), patch.metadata.as_ref())?;
     let context_patch = contexts::ContextPatch::of(patch.context_type.as_deref(), patch.project_focus.as_ref())
         .map_err(|fault| Problem::bad_request("invalid_context", fault))?;
+    let arrangement = patch.arrangement()?;
     let (title, metadata) = (patch.title.as_deref(), patch.metadata.as_ref());
     let mut tx = caller.begin(&state).await?;
-    let updated = conversations::update(&mut *tx, caller.owner(), id, title, metadata).await?;
+    let is_arranged = !arrangement.is_empty() || patch.agent_version.is_some();
+    let updated = if patch.changes_content() || !is_arranged {
+        conversations::update(&mut *tx, caller.owner(), id, title, metadata).await?
+    } else {
+        conversations::get(&mut tx, caller.owner(), id).await?
+    };
     let updated = updated.ok_or_else(visible::conversation_not_found)?;
+    arrange(&mut tx, &caller, id, &arrangement, patch.agent_version).await?;
     let has_changed = contexts::patch_conversation(&mut tx, id, context_patch).await?;
+    let marks = conversation_lists::marks(&mut *tx, caller.owner(), &[id])
+        .await?
+        .remove(&id);
     tx.commit().await?;
     if has_changed {
         state.bus.publish(Wake::log(id));
@@ -273,7 +379,34 @@ async fn update(
             warn!(?problem, "prefetching the conversation's new subject failed");
         }
     }
-    Ok(Json(updated.into()))
+    Ok(Json(ConversationBody::with(updated, marks)))
+}
+
+/// Arranges a conversation, and sets the version of its agent (None: unchanged).
+async fn arrange(
+    db: &mut PgConnection,
+    caller: &Caller,
+    id: Uuid,
+    arrangement: &Arrangement,
+    version: Option<Option<i32>>,
+) -> Result<(), Problem> {
+    if let Some(InFolder::Folder(folder)) = arrangement.folder
+        && !folders::lock(db, caller.owner(), folder).await?
+    {
+        return Err(Problem::not_found("folder_not_found", "The folder"));
+    }
+    if !arrangement.is_empty() {
+        conversation_lists::arrange(db, caller.owner(), &[id], arrangement).await?;
+    }
+    let Some(version) = version else { return Ok(()) };
+    match conversation_lists::stay_with(db, caller.owner(), id, version).await? {
+        Pinned::Done => Ok(()),
+        Pinned::NoVersion => Err(Problem::bad_request(
+            "agent_version_not_found",
+            "the conversation's agent has no such version, or the conversation has no agent",
+        )),
+        Pinned::NoConversation => Err(visible::conversation_not_found()),
+    }
 }
 
 /// Delete a conversation with its messages, runs and events

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
-use rejoin_chat::posting::check_message;
+use rejoin_chat::posting::{check_message, chosen_model};
 use rejoin_chat::trigger::Triggered;
 use rejoin_commands::ForkRun;
 use rejoin_http::authorization::routes;
@@ -68,6 +68,13 @@ pub struct ForkRequest {
     /// Message to add after that step; with step 0, it replaces the run's original message
     #[serde(default)]
     pub message: Option<String>,
+    /// The agent that answers instead; with step 0, for a run of a conversation
+    #[serde(default)]
+    pub agent_definition_id: Option<Uuid>,
+    /// The model that answers instead of the agent's: `provider:model`, or a well-known name
+    #[serde(default)]
+    #[schema(max_length = 200)]
+    pub model: Option<String>,
 }
 
 /// Returns the run and its descendants, parents first; and whether there are more.
@@ -156,7 +163,9 @@ async fn export(
 /// Fork a run: start a new run from its state after a step
 ///
 /// The new run has the same agent and the exact messages and tool results up to that step; the original run is
-/// unchanged. The new run has its own log and belongs to the caller.
+/// unchanged. The new run has its own log and belongs to the caller. The fork of a conversation's run is a branch of the
+/// conversation: a new conversation with copies of the messages before, at most 200. With another agent, it begins like a
+/// new message to that agent.
 #[utoipa::path(post, path = "/api/runs/{id}/fork", tag = "runs", request_body = ForkRequest,
     params(("id" = Uuid, Path, description = "The run")),
     responses((status = 202, description = "Accepted", body = Triggered),
@@ -172,10 +181,13 @@ async fn fork(
     if let Some(message) = &request.message {
         check_message(message, state.settings.max_message_chars)?;
     }
+    let model = chosen_model(&state.settings, request.model.as_deref())?;
     let command = ForkRun {
         run_id: id,
         step: i32::from(request.step),
         message: request.message.as_deref(),
+        agent_definition_id: request.agent_definition_id,
+        model: model.as_deref(),
         user_id: Some(caller.user_id),
         exhausted: state.quotas.exhausted(&state.db.pool_sqlx, &caller).await?,
     };

@@ -46,6 +46,8 @@ pub struct RunBody {
     pub agent_definition_id: Option<Uuid>,
     /// The agent's name at that time
     pub agent: Option<String>,
+    /// The version of the agent
+    pub agent_version: Option<i32>,
     pub parent_run_id: Option<Uuid>,
     pub root_run_id: Uuid,
     pub depth: i32,
@@ -115,6 +117,7 @@ impl From<Run> for RunBody {
             conversation_id: run.conversation_id,
             agent_definition_id: run.agent_definition_id,
             agent: run.agent_name,
+            agent_version: run.agent_version,
             parent_run_id: run.parent_run_id,
             root_run_id: run.root_run_id,
             depth: run.depth,
@@ -147,6 +150,7 @@ impl From<RunHead> for RunBody {
             conversation_id: None,
             agent_definition_id: head.agent_definition_id,
             agent: head.agent_name,
+            agent_version: None,
             parent_run_id: head.parent_run_id,
             root_run_id: head.root_run_id,
             depth: head.depth,

@@ -5,7 +5,7 @@
 //!
 //! A file is streamed to and from its store, the database or an object store, piece by piece: none is held as a whole.
 
-mod downloads;
+pub(crate) mod downloads;
 pub mod uploads;
 
 use axum::Json;

@@ -7,8 +7,12 @@
 //! - `posting`  posts a message and streams its turn
 //! - `trigger`  runs outside conversations
 //! - `files`    callers' uploads, and files made by tools
+//! - `answers`  how an answer came about
+//! - `conversations` what users do with conversations besides talking: find, arrange, branch, share, export, rate
 //! - `quotas`   quotas of workspaces
 
+pub mod answers;
+mod conversations;
 pub mod files;
 pub mod posting;
 mod quotas;
@@ -24,5 +28,6 @@ pub fn routes() -> Routes {
     Routes::new()
         .merge(posting::routes())
         .merge(files::routes())
+        .merge(conversations::routes())
         .merge(trigger::routes())
 }

@@ -21,12 +21,14 @@ use rejoin_http::extract::{Body, Params};
 use rejoin_http::idempotency;
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_http::request_span::RequestSpan;
+use rejoin_models::names;
 use rejoin_runs::attachments::Attachment;
 use rejoin_runs::contexts;
 use rejoin_sse::dialects::Dialect;
 use rejoin_sse::schema::StreamEvent;
 use rejoin_sse::start::{self, Start, StreamParams, StreamSource};
 use rejoin_tools::outputs;
+use rejoin_tools::registry::Patterns;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -34,10 +36,13 @@ use uuid::Uuid;
 
 use self::attachments::{attached_context, attachments};
 use self::consoles::attached_consoles;
+use crate::settings::ChatArgs;
 use crate::state::{ChatState, Routes};
 
 /// Length of an invalid id that is quoted, in characters.
 const SHOWN_CHARS: usize = 255;
+/// Maximum length of a model's name, in bytes.
+const MODEL_MAX_BYTES: usize = 200;
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(post_message))
@@ -76,6 +81,10 @@ pub struct ChatRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub output_schema: Option<Value>,
+    /// Model of this turn, `provider:model` or a well-known name; null: the agent's
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 200)]
+    pub model: Option<String>,
     /// Idempotency key of this turn: posting it again returns the same run
     pub client_turn_id: Option<String>,
 }
@@ -244,6 +253,7 @@ fn command(
         consoles: attached_consoles(request.consoles.as_ref())?,
         attached_context: attached_context(&request, &items),
         output_schema: request.output_schema.take(),
+        model: chosen_model(&state.settings, request.model.as_deref())?,
         ..plain(state, caller, request.message)
     })
 }
@@ -273,6 +283,23 @@ pub fn check_message(message: &str, max_chars: usize) -> Result<(), Problem> {
         ));
     }
     Ok(())
+}
+
+/// Validates the model that a user chooses, and returns it with its provider.
+pub fn chosen_model(settings: &ChatArgs, model: Option<&str>) -> Result<Option<String>, Problem> {
+    let Some(asked) = model else { return Ok(None) };
+    let shown: String = asked.chars().take(SHOWN_CHARS).collect();
+    let known = names::with_provider(asked).filter(|name| name.len() <= MODEL_MAX_BYTES && !name.contains('\0'));
+    let Some(name) = known else {
+        let detail = format!("{shown} is not a model; GET /api/models lists models");
+        return Err(Problem::bad_request("unknown_model", detail));
+    };
+    if !Patterns::new(&settings.user_models).is_match(&name) {
+        let detail =
+            format!("users of this server may not choose the model {shown}; leave out model to use the agent's");
+        return Err(Problem::bad_request("model_not_allowed", detail));
+    }
+    Ok(Some(name))
 }
 
 /// Validates the schema of a structured output.

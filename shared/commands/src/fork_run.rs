@@ -1,5 +1,10 @@
 //! Forks a run: creates a run of the same agent that begins after a given step of the original, with an exact copy of
-//! its records up to there and, optionally, a new user message. The original is not changed.
+//! its records up to there and, optionally, a new user message; or a run of another agent that answers the same message. The original is not
+//! changed.
+//!
+//! - `branch` the conversation of a fork
+
+mod branch;
 
 use serde_json::json;
 use sqlx::PgConnection;
@@ -12,6 +17,7 @@ use rejoin_event_log::wakeup::Wake;
 use rejoin_identity::workspaces::Exhausted;
 use rejoin_queue::NewJob;
 use rejoin_runs::agents::{self, AgentDefinition};
+use rejoin_runs::branches;
 use rejoin_runs::client_tools;
 use rejoin_runs::conversations;
 use rejoin_runs::run_messages::{self, RunMessage};
@@ -29,6 +35,10 @@ pub struct ForkRun<'a> {
     pub step: i32,
     /// Appended after that step; for step 0, replaces the run's input.
     pub message: Option<&'a str>,
+    /// The agent that answers instead of the source run's; for step 0 only.
+    pub agent_definition_id: Option<Uuid>,
+    /// The model that answers instead of the agent's, with its provider.
+    pub model: Option<&'a str>,
     pub user_id: Option<Uuid>,
     /// Set if the workspace's quota is exhausted: nothing new starts then.
     pub exhausted: Option<Exhausted>,
@@ -76,20 +86,28 @@ impl Command for ForkRun<'_> {
             .collect();
         let calls: Vec<ToolCallRow> = calls.into_iter().filter(|row| row.step_number <= self.step).collect();
         // A different agent may have been active at that step.
-        let agent = run_messages::agent_of(&messages).or(source.agent_definition_id);
-        let agent = self.agent(db, &source, agent).await?;
+        let recorded = run_messages::agent_of(&messages).or(source.agent_definition_id);
+        // It begins with its own prompt, not with the records of the other one.
+        let is_other = self.agent_definition_id.is_some_and(|id| Some(id) != recorded);
+        let agent = self.agent(db, &source, self.agent_definition_id.or(recorded)).await?;
         let definition_id = agent.as_ref().map(|definition| definition.id);
-        self.check(&source, &messages, &calls).map_err(ForkError::Unfit)?;
+        self.check(&source, &messages, &calls, is_other)
+            .map_err(ForkError::Unfit)?;
 
         let id = ids::new();
+        let asked = branch::asked(db, &source).await?;
         let conversation_id = conversation_for(db, &source, definition_id).await?;
         let log_id = conversation_id.unwrap_or(id);
         if conversation_id.is_none() {
             log::create(db, id).await?;
         }
+        let first_seq = match (source.conversation_id, conversation_id, asked) {
+            (Some(from), Some(to), Some(asked)) => branch::copy_history(db, from, asked, to).await?,
+            (_, _, _) => 0,
+        };
         let instead = self.message.filter(|_| self.step == 0);
         // A changed input keeps the same files; a message after a later step has none.
-        let files = match source.message_id {
+        let files = match asked {
             Some(message_id) if self.step == 0 || self.message.is_none() => messages_files(db, message_id).await?,
             Some(_) | None => Vec::new(),
         };
@@ -104,15 +122,19 @@ impl Command for ForkRun<'_> {
             log_id,
             message_id: None,
             input: instead.unwrap_or(&source.input),
-            first_seq: 0,
+            first_seq,
             timeout_s: source.timeout_s,
             task_id: None,
-            output_schema: source.output_schema.as_ref(),
+            // Another agent has its own.
+            output_schema: source.output_schema.as_ref().filter(|_| !is_other),
             traceparent: None,
         };
         runs::insert(db, run).await?;
         runs::set_fork(db, id, source.id, self.step).await?;
         client_tools::copy(db, source.id, id).await?;
+        if let Some(model) = self.model {
+            runs::request_model(db, id, model).await?;
+        }
         if let Some(fork) = runs::get(&mut *db, id)
             .await?
             .filter(|fork| fork.conversation_id.is_some())
@@ -121,11 +143,20 @@ impl Command for ForkRun<'_> {
                 context: None,
                 files: &files,
             };
-            steer_run::tell(db, &fork, self.message.unwrap_or(&source.input), with, &[]).await?;
+            let (message_id, _) = steer_run::tell(db, &fork, self.message.unwrap_or(&source.input), with, &[]).await?;
+            if let (Some(here), Some(of), Some(asked)) = (conversation_id, source.conversation_id, asked) {
+                branches::record(db, here, message_id, of, asked).await?;
+            }
+            if is_other {
+                // As a posted message: its first attempt reads the conversation.
+                runs::set_message(db, id, message_id).await?;
+            }
         }
-        run_messages::copy(db, id, &messages).await?;
-        tool_calls::copy(db, source.id, id, self.step).await?;
-        if let Some(message) = self.message {
+        if !is_other {
+            run_messages::copy(db, id, &messages).await?;
+            tool_calls::copy(db, source.id, id, self.step).await?;
+        }
+        if let Some(message) = self.message.filter(|_| !is_other) {
             let mut content = json!({ "kind": "user", "text": message });
             match self.step {
                 0 => {
@@ -197,11 +228,14 @@ impl ForkRun<'_> {
             None => None,
         };
         let why = match &definition {
+            None if self.agent_definition_id.is_some() => {
+                "there is no agent with this agentDefinitionId in the project; choose one that GET /api/projects/{p}/agents lists"
+            }
             None if source.agent_name.is_some() => {
                 "the agent definition of the run has been deleted, or the run answers a model call of a program, which has none"
             }
             Some(definition) if !definition.is_open() => {
-                "the run's agent is internal and can be started only by other agents and tasks"
+                "the agent is internal and can be started only by other agents and tasks"
             }
             Some(_) | None => return Ok(definition),
         };
@@ -209,8 +243,17 @@ impl ForkRun<'_> {
     }
 
     /// Err: why the run can't be continued from there.
-    fn check(&self, source: &Run, messages: &[RunMessage], calls: &[ToolCallRow]) -> Result<(), String> {
+    fn check(
+        &self,
+        source: &Run,
+        messages: &[RunMessage],
+        calls: &[ToolCallRow],
+        is_other: bool,
+    ) -> Result<(), String> {
         let step = self.step;
+        if is_other && (step > 0 || source.conversation_id.is_none()) {
+            return Err("another agent answers a conversation's message from the beginning: use step 0 of a run of a conversation".to_owned());
+        }
         if step > source.step_count {
             return Err(format!(
                 "the run has {} steps; there is no step {step}",

@@ -20,6 +20,7 @@ use rejoin_faults::Fault;
 use rejoin_files::AttachError;
 use rejoin_identity::workspaces::Exhausted;
 use rejoin_models::answering::Environment;
+use rejoin_models::choice::ModelChoice;
 use rejoin_models::reads::{Reads, Unreadable};
 use rejoin_runs::agent_assignment::{self, Assignment, RoutingOutcome};
 use rejoin_runs::agents::AgentDefinition;
@@ -83,6 +84,8 @@ pub struct PostMessage {
     pub on_busy: OnBusy,
     /// The JSON Schema that the answer must match.
     pub output_schema: Option<Value>,
+    /// The model that the user has chosen for this turn, with its provider; none: the agent's.
+    pub model: Option<String>,
     /// Set if the workspace's quota is exhausted: nothing new is stored then.
     pub exhausted: Option<Exhausted>,
     /// The span that starts the run, as `traceparent`.
@@ -182,7 +185,11 @@ impl Command for PostMessage {
                 Some(id) => agents::get(db, self.owner.workspace_id, id).await?,
                 None => None,
             };
-            self.readable(&attachments, &answering(&self.models, definition.as_ref()))?;
+            let models = match &self.model {
+                Some(model) => self.models.answering(Some(&ModelChoice::named(model.as_str()))),
+                None => answering(&self.models, definition.as_ref()),
+            };
+            self.readable(&attachments, &models)?;
         }
         if !self.consoles.is_empty() {
             attached::attach(db, self.owner, conversation_id, &self.consoles).await?;
@@ -228,6 +235,9 @@ impl Command for PostMessage {
         .await?;
         rejoin_files::name_in(db, message_id, &attachments).await?;
         client_tools::insert(db, run_id, &self.client_tools, self.instructions.as_deref()).await?;
+        if let Some(model) = &self.model {
+            runs::request_model(db, run_id, model).await?;
+        }
         agent_assignment::record(db, self.owner.workspace_id, run_id, &outcome).await?;
         if let Some(idempotency) = &self.idempotency {
             idempotency
@@ -293,6 +303,7 @@ impl PostMessage {
             idempotency: None,
             on_busy: OnBusy::default(),
             output_schema: None,
+            model: None,
             exhausted: None,
             traceparent: None,
         }

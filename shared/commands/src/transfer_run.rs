@@ -79,7 +79,7 @@ impl TransferRun<'_> {
         let prompt = run_messages::system_prompt(self.prompt, Some(to.id));
         run_messages::append(db, run.id, ids::new(), "system", &prompt, self.call.step_number).await?;
         sqlx::query!(
-            "update kb.agent_runs set agent_definition_id = $2, agent_name = $3, model = $4 where id = $1",
+            "update kb.agent_runs set agent_definition_id = $2, agent_name = $3, model = $4, requested_model = null where id = $1",
             run.id,
             to.id,
             to.name,
@@ -90,7 +90,7 @@ impl TransferRun<'_> {
         if let (Some(conversation), false) = (run.conversation_id, run.is_sub_agent()) {
             // The conversation keeps its new agent.
             sqlx::query!(
-                "update kb.chat_conversations set agent_definition_id = $2 where id = $1",
+                "update kb.chat_conversations set agent_definition_id = $2, agent_version = null where id = $1",
                 conversation,
                 to.id
             )

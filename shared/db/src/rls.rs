@@ -12,6 +12,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::{PgError, transactions};
+use rejoin_types::digest::hex;
 use rejoin_types::owner::Owner;
 
 /// The row-level-security scope of a transaction.
@@ -23,6 +24,8 @@ pub enum Scope {
     Login,
     /// A user who manages access to the workspace: the rights of authentication, in that workspace only.
     UserLogin(Owner),
+    /// A reader without a credential who has a link to a conversation, by the SHA-256 of the link's token: what the link shows, and nothing else.
+    Reader([u8; 32]),
     /// No restriction but the connection's own role: workers, and operators.
     System,
 }
@@ -41,6 +44,10 @@ impl Scope {
                 owner.workspace_id, owner.user_id
             ),
             Scope::Login => "set local role rejoin_gate; begin".to_owned(),
+            Scope::Reader(token_hash) => format!(
+                "set local role rejoin_gate; set local rejoin.share = '{}'; begin",
+                hex(&token_hash)
+            ),
             Scope::System => "begin".to_owned(),
         }
     }

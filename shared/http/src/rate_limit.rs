@@ -88,6 +88,8 @@ pub struct Rates {
     of_key: Rate,
     of_user: Rate,
     of_workspace: Rate,
+    /// The readers of a shared conversation.
+    of_share: Rate,
 }
 
 impl Rates {
@@ -99,12 +101,13 @@ impl Rates {
             of_key: Rate::new(args.rate_per_s, "this key"),
             of_user: Rate::new(args.user_rate_per_s, "this user"),
             of_workspace: Rate::new(args.project_rate_per_s, "this project"),
+            of_share: Rate::new(args.share_rate_per_s, "the readers of this link"),
         }
     }
 
     /// Removes idle entries.
     pub fn tidy(&self) {
-        for rate in [&self.of_key, &self.of_user, &self.of_workspace] {
+        for rate in [&self.of_key, &self.of_user, &self.of_workspace, &self.of_share] {
             rate.limiter.retain_recent();
         }
         self.audited.retain_recent();
@@ -120,6 +123,17 @@ impl Rates {
             );
             Problem::too_many(detail, wait.as_secs() + 1)
         })
+    }
+
+    /// Counts one request of a reader of a link, who has no credential. Unknown links are counted as one, with the nil id.
+    pub fn count_share(&self, share: Uuid) -> (RateLimit, Result<(), Problem>) {
+        match self.of_share.count(share) {
+            Ok(rate) => (rate, Ok(())),
+            Err((limit, wait_s)) => {
+                let detail = format!("too many requests from {}", self.of_share.whose);
+                (limit, Err(Problem::too_many(detail, wait_s)))
+            }
+        }
     }
 
     /// Counts one request against all of its limits, and returns the tightest.

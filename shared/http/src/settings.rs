@@ -32,6 +32,10 @@ pub struct HttpArgs {
     #[arg(long, env = "REJOIN_AUDITED_PER_MINUTE", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
     pub audited_per_minute: u32,
 
+    /// Maximum number of requests per second through one link that shares a conversation; bursts may be twice as large
+    #[arg(long, env = "REJOIN_SHARE_RATE_PER_S", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub share_rate_per_s: u32,
+
     /// Timeout for receiving a request body, in milliseconds
     #[arg(long, env = "REJOIN_BODY_TIMEOUT_MS", default_value_t = 25_000)]
     pub body_timeout_ms: u64,
@@ -66,6 +70,7 @@ impl Default for HttpArgs {
             user_rate_per_s: 4_000,
             project_rate_per_s: 20_000,
             audited_per_minute: 300,
+            share_rate_per_s: 20,
             body_timeout_ms: 25_000,
             body_min_bytes_per_s: 1_024,
             body_grace_ms: 5_000,

@@ -78,11 +78,18 @@ rejoin_types::text_enum! {
         DefinitionCreated = "agent_definition.created",
         DefinitionChanged = "agent_definition.changed",
         DefinitionDeleted = "agent_definition.deleted",
+        /// An earlier version of a definition was restored.
+        DefinitionRestored = "agent_definition.restored",
         DefaultsInstalled = "agent_definition.defaults_installed",
         RoutingSet = "routing.set",
         PromptSet = "project_prompt.set",
         ContextSet = "context.set",
         ConversationDeleted = "conversation.deleted",
+        /// A link to a conversation was made.
+        ShareCreated = "conversation_share.created",
+        ShareRevoked = "conversation_share.revoked",
+        /// The language of the workspace's messages was set.
+        SearchLanguageSet = "search_language.set",
         McpServerCreated = "mcp_server.created",
         McpServerChanged = "mcp_server.changed",
         McpServerDeleted = "mcp_server.deleted",

@@ -3,10 +3,12 @@
 //! - `content`   what the author of a definition writes, and its validation
 //! - `settings`  the known entries of a definition's `config`
 //! - `defaults`  built-in definitions
+//! - `versions`  the contents that a definition has had
 
 mod content;
 pub mod defaults;
 pub mod settings;
+pub mod versions;
 
 use std::collections::HashMap;
 
@@ -41,6 +43,8 @@ pub struct AgentDefinition {
     pub visibility: String,
     pub max_depth: Option<i32>,
     pub config: Value,
+    /// The number of its content: a change adds a version.
+    pub version: i32,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
 }
@@ -79,6 +83,7 @@ struct Row {
     config: Value,
     created_at: DateTime<Utc>,
     updated_at: DateTime<Utc>,
+    version: i32,
 }
 
 impl From<Row> for AgentDefinition {
@@ -99,6 +104,7 @@ impl From<Row> for AgentDefinition {
             visibility: row.visibility,
             max_depth: row.max_depth,
             config: row.config,
+            version: row.version,
             created_at: row.created_at,
             updated_at: row.updated_at,
         }

@@ -1,7 +1,9 @@
 //! Conversations, agents and runs: types and their SQL. Verbs over several of them are in `rejoin-commands`.
 //!
 //! # Layout
-//! - `conversations` `messages` `feedback`   chats, and what is said in them
+//! - `conversations` `messages` `answers` `feedback`   chats, what is said in them, how answers came about, whether they helped
+//! - `conversation_lists` `folders` `message_search`   how a user arranges and finds them
+//! - `branches` `shares`   versions of a message, in other conversations; links by which others read one
 //! - `agents` `prompts`   agent definitions; instructions for all agents
 //! - `runs` `run_messages` `tool_calls`   a run, its transcript, its calls
 //! - `run_dependencies` `questions` `steering`   what a run waits for; its questions to users; messages to a running run
@@ -19,16 +21,21 @@
 
 pub mod agent_assignment;
 pub mod agents;
+pub mod answers;
 pub mod attachments;
+pub mod branches;
 pub mod builtin;
 pub mod client_calls;
 pub mod client_tools;
 pub mod compressions;
 pub mod consoles;
 pub mod contexts;
+pub mod conversation_lists;
 pub mod conversations;
 pub mod feedback;
+pub mod folders;
 pub mod forms;
+pub mod message_search;
 pub mod messages;
 pub mod model_calls;
 pub mod prices;
@@ -39,6 +46,7 @@ pub mod remote_steps;
 pub mod run_dependencies;
 pub mod run_messages;
 pub mod runs;
+pub mod shares;
 pub mod steering;
 pub mod tool_calls;
 pub mod turn_records;

@@ -93,6 +93,49 @@ pub async fn metadata(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Value>
         .await
 }
 
+/// Returns the first message of a conversation that was sent to a run: its metadata has the run as `toRun`.
+pub async fn told_to(db: &mut PgConnection, conversation_id: Uuid, run_id: Uuid) -> Result<Option<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select id from kb.chat_messages
+         where conversation_id = $1 and role = 'user' and metadata ->> 'toRun' = $2
+         order by seq limit 1",
+        conversation_id,
+        run_id.to_string()
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Returns the newest messages of a conversation before this one, in order: also answers to earlier messages that came later.
+pub async fn before(
+    db: impl PgExecutor<'_>,
+    conversation_id: Uuid,
+    message_id: Uuid,
+    limit: i64,
+) -> Result<Vec<ChatMessage>, sqlx::Error> {
+    let mut newest_first = sqlx::query_as!(
+        ChatMessage,
+        "select e.id, e.role, e.content, e.citations, e.retrieval_context, e.metadata, e.seq, e.created_at
+         from kb.chat_messages m
+         join kb.chat_messages e on e.conversation_id = m.conversation_id and e.id <> m.id
+         where m.conversation_id = $1 and m.id = $2
+           and (e.seq < m.seq
+                or e.role = 'assistant' and exists (
+                    select from kb.agent_runs r join kb.chat_messages asked on asked.id = r.message_id
+                    where r.conversation_id = $1 and r.final_message_id = e.id and asked.seq < m.seq
+                ))
+         order by e.seq desc
+         limit $3",
+        conversation_id,
+        message_id,
+        limit
+    )
+    .fetch_all(db)
+    .await?;
+    newest_first.reverse();
+    Ok(newest_first)
+}
+
 /// Returns a page of a conversation in order, after `after` (a message's seq).
 pub async fn list(
     db: impl PgExecutor<'_>,

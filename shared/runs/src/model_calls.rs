@@ -105,6 +105,7 @@ impl ModelCall {
             visibility: INTERNAL.to_owned(),
             max_depth: None,
             config: json!({}),
+            version: 1,
             created_at: run.created_at,
             updated_at: run.created_at,
         }

@@ -22,7 +22,7 @@ macro_rules! run_query {
              turn_step as "turn_step!", waiting_since, waited_s as "waited_s!", questions_open as "questions_open!",
              questions_since, person_s as "person_s!", tree_tokens as "tree_tokens!", tree_cost_usd as "tree_cost_usd!",
              tree_runs as "tree_runs!", task_id, forked_from_run_id, forked_from_step, routing, context, part,
-             output_schema, traceparent "# + $tail
+             output_schema, traceparent, agent_version, requested_model "# + $tail
             $(, $argument)*
         )
     };
@@ -96,6 +96,22 @@ pub async fn set_model(db: impl PgExecutor<'_>, id: Uuid, model: &str) -> Result
     Ok(())
 }
 
+/// Sets the message that a new run answers.
+pub async fn set_message(db: &mut PgConnection, id: Uuid, message_id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!("update kb.agent_runs set message_id = $2 where id = $1", id, message_id)
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
+/// Sets the model that the user has chosen for a new run.
+pub async fn request_model(db: &mut PgConnection, id: Uuid, model: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!("update kb.agent_runs set requested_model = $2 where id = $1", id, model)
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
 /// A run as stored.
 #[derive(Debug, Clone)]
 pub struct Run {
@@ -161,6 +177,10 @@ pub struct Run {
     pub output_schema: Option<Value>,
     /// The span that started it, as `traceparent`.
     pub traceparent: Option<String>,
+    /// The version of its agent when it was made, or when the agent took over.
+    pub agent_version: Option<i32>,
+    /// The model that its user has chosen instead of the agent's.
+    pub requested_model: Option<String>,
 }
 
 /// `source` of a sub-agent's events.

@@ -6,7 +6,7 @@ use rejoin_model_client::ModelError;
 use rejoin_model_client::fallback::{Candidate, Candidates};
 use rejoin_model_client::registry::{Replaced, Resolved};
 use rejoin_models::choice::ModelChoice;
-use rejoin_runs::agents::{self, AgentDefinition};
+use rejoin_runs::agents::{self, AgentDefinition, versions};
 use rejoin_runs::model_calls::{self, ModelCall};
 use rejoin_runs::prices::{self, ModelPrice};
 use rejoin_runs::runs::Run;
@@ -37,6 +37,10 @@ impl Agent {
         };
         let model_call = model_calls::of_run(&services.db.pool_sqlx, run).await?;
         let definition = definition.or_else(|| model_call.as_ref().map(|call| call.definition(run)));
+        let definition = match definition {
+            Some(definition) => Some(with_choices(services, run, definition).await?),
+            None => None,
+        };
         let model = match definition.as_ref().and_then(FlowModel::of) {
             Some(flow) => Ok(Resolved {
                 name: flow.name(),
@@ -45,6 +49,9 @@ impl Agent {
             }),
             // A run that selects a task's agent has no definition, and names its model itself.
             None if definition.is_none() && run.task_id.is_some() => services.models.resolve(run.model.as_deref()),
+            None if definition.is_none() && run.requested_model.is_some() => {
+                services.models.resolve(run.requested_model.as_deref())
+            }
             None => services.models.of_definition(model_choice(definition.as_ref())),
         };
         let fallbacks = model_choice(definition.as_ref())
@@ -94,6 +101,32 @@ impl Agent {
     pub(super) fn replaced(&self) -> Option<&Replaced> {
         self.model.as_ref().ok().and_then(|model| model.replaced.as_ref())
     }
+}
+
+/// Returns the definition in the version that the run's conversation stays with, and with the model that the run's user has chosen.
+async fn with_choices(
+    services: &Services,
+    run: &Run,
+    definition: AgentDefinition,
+) -> Result<AgentDefinition, sqlx::Error> {
+    let is_newest = run.agent_version.is_none_or(|version| version == definition.version);
+    let mut definition = match run.conversation_id {
+        Some(_) if !is_newest => match versions::pinned(&services.db.pool_sqlx, run.id).await? {
+            Some(pinned) => definition.at(pinned.version, pinned.content),
+            None => definition,
+        },
+        Some(_) | None => definition,
+    };
+    if let Some(name) = &run.requested_model {
+        let own = definition.model.take();
+        definition.model = Some(ModelChoice {
+            temperature: own.as_ref().and_then(|own| own.temperature),
+            max_tokens: own.as_ref().and_then(|own| own.max_tokens),
+            reasoning_effort: own.as_ref().and_then(|own| own.reasoning_effort),
+            ..ModelChoice::named(name.as_str())
+        });
+    }
+    Ok(definition)
 }
 
 /// Returns the model named by a definition.

@@ -40,6 +40,8 @@ pub struct DefinitionBody {
     #[schema(value_type = Option<Object>)]
     pub output_schema: Option<Value>,
     pub config: Value,
+    /// Number of the content: each change adds a version
+    pub version: i32,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
 }
@@ -63,6 +65,7 @@ impl From<AgentDefinition> for DefinitionBody {
             handoffs: d.config.get("handoffs").cloned().unwrap_or_else(|| json!([])),
             output_schema: d.config.get("outputSchema").filter(|schema| !schema.is_null()).cloned(),
             config: d.config,
+            version: d.version,
             created_at: d.created_at,
             updated_at: d.updated_at,
         }

@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
+use rejoin_chat::answers::AnswerBody;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read};
 use rejoin_http::extract::{PageParams, Params, Segments, page};
 use rejoin_http::problem::{Problem, Refused};
 use rejoin_http::visible;
+use rejoin_runs::answers;
 use rejoin_runs::attachments;
 use rejoin_runs::messages::{self, ChatMessage};
 use rejoin_runs::runs::part::Part;
@@ -52,6 +54,9 @@ pub struct MessageBody {
     pub created_at: DateTime<Utc>,
     /// The same as `createdAt`
     pub timestamp: DateTime<Utc>,
+    /// For an assistant's message: the run that wrote it, its agent and model, and what it used
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<AnswerBody>,
     /// For a tool's result: the call that it answers
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
@@ -81,6 +86,7 @@ impl MessageBody {
             seq,
             created_at: call.created_at,
             timestamp: call.created_at,
+            answer: None,
             tool_call_id: Some(call.call_id),
             tool_name: Some(call.tool_name),
         }
@@ -100,6 +106,7 @@ impl MessageBody {
             metadata: message.metadata,
             seq: message.seq,
             created_at: message.created_at,
+            answer: None,
             tool_call_id: None,
             tool_name: None,
         }
@@ -170,9 +177,14 @@ async fn list_messages(
     let mut db = caller.begin(&state).await?;
     let rows = messages::list(&mut *db, id, after, limit + 1).await?;
     let (rows, next_cursor) = page(rows, limit, |row| row.seq, |row| row);
-    let items = match include {
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let mut answers = answers::of_messages(&mut *db, id, &ids).await?;
+    let mut items: Vec<MessageBody> = match include {
         Some(_) => with_tools(&mut db, id, rows).await?,
         None => rows.into_iter().map(|row| MessageBody::of(id, row)).collect(),
     };
+    for item in &mut items {
+        item.answer = answers.remove(&item.id).map(AnswerBody::from);
+    }
     Ok(Json(MessagePage { items, next_cursor }))
 }

@@ -48,6 +48,16 @@ pub(super) async fn content(
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
     let file = visible(&state, &caller, id).await?;
+    sent(state, caller.rls_scope(), file, &asked).await
+}
+
+/// Sends a file, as far as the request's headers ask for it. `scope` sees the file.
+pub(crate) async fn sent(
+    state: ChatState,
+    scope: rls::Scope,
+    file: File,
+    asked: &HeaderMap,
+) -> Result<Response, Problem> {
     let tag = format!("\"{}\"", hex(&file.sha256));
     let text = |name: HeaderName| asked.get(name).and_then(|value| value.to_str().ok());
     let mut headers = HeaderMap::new();
@@ -92,12 +102,7 @@ pub(super) async fn content(
         }
     };
     insert(&mut headers, CONTENT_LENGTH, (to - from).to_string());
-    let reader = Reader {
-        scope: caller.rls_scope(),
-        state,
-        file,
-        to,
-    };
+    let reader = Reader { scope, state, file, to };
     if from >= to {
         return Ok((status, headers).into_response());
     }

@@ -1,7 +1,7 @@
 //! The descriptions of the tags by which the OpenAPI document groups operations.
 
 /// Each tag with its description. A new tag needs an entry: `scripts/openapi-lint.sh` reports one without.
-const TAGS: [(&str, &str); 47] = [
+const TAGS: [(&str, &str); 48] = [
     ("AI SDK", "`useChat` of the AI SDK."),
     (
         "Durable Streams",
@@ -92,6 +92,7 @@ const TAGS: [(&str, &str); 47] = [
         "Runs: their state and events, and starting, steering, resuming and cancelling them.",
     ),
     ("schedules", "Agents and task DAGs that start at set times."),
+    ("sharing", "Links by which a conversation is read without signing in."),
     ("streams", "Tickets with which a browser's EventSource reads a stream."),
     ("task dags", "DAGs of tasks that agents execute."),
     ("usage", "A project's usage of today."),

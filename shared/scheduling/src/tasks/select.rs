@@ -183,6 +183,7 @@ mod tests {
             visibility: blank.visibility,
             max_depth: None,
             config: json!({}),
+            version: 1,
             created_at: DateTime::UNIX_EPOCH,
             updated_at: DateTime::UNIX_EPOCH,
         }

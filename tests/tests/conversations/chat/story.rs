@@ -129,6 +129,7 @@ fn plain(value: &mut Value, names: &mut HashMap<String, String>) {
                 "inputTokens",
                 "outputTokens",
                 "totalTokens",
+                "treeTokens",
                 "contextTokens",
             ] {
                 if let Some(field) = fields.get_mut(name) {

@@ -35,6 +35,7 @@ pub(super) async fn post(db: &TestDatabase) -> Posted {
         extension_tools: Vec::new(),
         instructions: None,
         output_schema: None,
+        model: None,
         exhausted: None,
         traceparent: None,
     };
