@@ -122,7 +122,7 @@ revoke all on function kb.reindex_messages from public;
 create trigger reindex after insert or update of language on kb.search_settings
     for each row execute function kb.reindex_messages();
 
--- Stores the words of up to so many messages of the backlog. Returns their number; null: nothing is left, or others are at it.
+-- Stores the words of up to p_limit messages of the backlog. Returns their number; null: nothing is left, or other workers do it.
 create function kb.index_message_backlog(p_limit int) returns int
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -190,12 +190,12 @@ create function kb.search_messages(
     snippet         text
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
--- Words that a language leaves out need no notice; compiling the query would take longer than running it.
-set client_min_messages = warning set jit = off as $$
+-- Words that a language leaves out need no notice; compiling the query would take longer than running it; how to run it depends on the words.
+set client_min_messages = warning set jit = off set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
     c_pieces constant text := format('StartSel="%s",StopSel="%s",MaxFragments=2,MaxWords=30,MinWords=8,FragmentDelimiter=" … "', chr(2), chr(3));
-    -- So many characters of a message are looked through for its snippet.
+    -- Length of the beginning of a message that its snippet is taken from, in characters.
     c_chars  constant int := 20000;
     v_owner  tsquery := quote_literal(kb.owner_lexeme(kb.current_project(), kb.current_owner()))::tsquery;
     v_config regconfig := kb.search_config(kb.current_project());
@@ -205,8 +205,9 @@ begin
         return;
     end if;
     return query
-    with matching as materialized (
-        select w.message_id
+    with newest as materialized (
+        -- A rare word is looked up in the index; for one that is everywhere, the newest messages are looked through. Ids sort by time.
+        select w.message_id, w.words
         from kb.message_words w
         join kb.chat_conversations c on c.id = w.conversation_id
         where w.words @@ (v_owner && v_query)
@@ -215,13 +216,11 @@ begin
           and (p_folder_id is null or c.folder_id = p_folder_id)
           and (p_archived is null or (c.archived_at is not null) = p_archived)
           and (p_role is null or exists (select from kb.chat_messages m where m.id = w.message_id and m.role = p_role))
-    ), newest as materialized (
-        -- Ids sort by time.
-        select n.message_id from matching n order by n.message_id desc limit p_ranked
+        order by w.message_id desc
+        limit p_ranked
     ), ranked as (
-        select w.message_id, ts_rank_cd(w.words, v_query, 1)::double precision as rank
+        select n.message_id, ts_rank_cd(n.words, v_query, 1)::double precision as rank
         from newest n
-        join kb.message_words w on w.message_id = n.message_id
     ), wanted as materialized (
         select r.message_id, r.rank
         from ranked r

@@ -164,6 +164,6 @@ mod tests {
         let mark = |start, end| Mark { start, end };
         assert_eq!(snippet.marks, [mark(5, 9), mark(14, 20)]);
         // What is not closed marks nothing.
-        assert_eq!(Snippet::of("\u{3}a\u{2}b").marks, []);
+        assert!(Snippet::of("\u{3}a\u{2}b").marks.is_empty());
     }
 }

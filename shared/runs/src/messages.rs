@@ -94,7 +94,7 @@ pub async fn metadata(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Value>
 }
 
 /// Returns the first message of a conversation that was sent to a run: its metadata has the run as `toRun`.
-pub async fn told_to(db: &mut PgConnection, conversation_id: Uuid, run_id: Uuid) -> Result<Option<Uuid>, sqlx::Error> {
+pub async fn sent_to(db: &mut PgConnection, conversation_id: Uuid, run_id: Uuid) -> Result<Option<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select id from kb.chat_messages
          where conversation_id = $1 and role = 'user' and metadata ->> 'toRun' = $2

@@ -1,6 +1,7 @@
 //! Agents and their runs: definitions and products, who answers, sub-agents, handoffs, questions to people, limits, histories, and who
 //! sees and controls a run.
 
+mod agent_versions;
 mod boundaries;
 mod definitions;
 mod discussions;

@@ -1,5 +1,7 @@
 //! Conversations: posting, turns of a chat, contexts and focus, long conversations, replies to questions, and the whole story of one chat.
 
+mod arranged_lists;
+mod branches;
 mod client_threads;
 mod client_tools;
 mod context_types;
@@ -7,11 +9,14 @@ pub mod contexts;
 mod conversation_search;
 mod conversations;
 mod default_agent;
+mod exports;
 mod memory;
+mod message_search;
 mod outside_of_chats;
 mod prewarm;
 mod recall;
 mod replies;
+mod sharing;
 mod shown_tools;
 mod statements;
 mod story;

@@ -17,11 +17,11 @@ use rejoin_types::ids;
 /// Maximum number of earlier messages that a branch begins with: the newest ones.
 const COPIED_MAX: i64 = 200;
 
-/// Returns the user's message that a run answers. A fork has told it to its run.
+/// Returns the user's message that a run answers. That of a fork was sent to its run.
 pub(super) async fn asked(db: &mut PgConnection, run: &Run) -> Result<Option<Uuid>, sqlx::Error> {
     match (run.message_id, run.conversation_id) {
         (Some(id), _) => Ok(Some(id)),
-        (None, Some(conversation_id)) => messages::told_to(db, conversation_id, run.id).await,
+        (None, Some(conversation_id)) => messages::sent_to(db, conversation_id, run.id).await,
         (None, None) => Ok(None),
     }
 }

@@ -231,6 +231,6 @@ mod tests {
         let diff = changes[0].diff.as_deref().unwrap();
         assert!(diff.contains("-Be short.") && diff.contains("+Be long."), "{diff}");
         assert_eq!((&changes[1].before, &changes[1].after), (&Value::Null, &json!(3)));
-        assert_eq!(super::changes(&after, &after), []);
+        assert!(super::changes(&after, &after).is_empty());
     }
 }

@@ -85,6 +85,7 @@ pub(super) async fn fill(app: &mut TestApp) {
          insert into stream.archive_leftovers (name, due_at) values ('project/log/object', now());
          insert into stream.archives (log_id, project_id, first_seq, last_seq, events, name, sha256, text_bytes, bytes)
              select l.log_id, p.id, 1, 1, 1, 'project/log/another', sha256('a'), 1, 1 from stream.logs l, kb.projects p limit 1;
+         insert into kb.search_settings (project_id, language) select id, 'german' from kb.projects limit 1;
          insert into kb.routing_controls (run_id, project_id) select id, project_id from kb.agent_runs limit 1;
          insert into kb.query_patterns (id, project_id, user_id, data_source_id, database, run_id, asked, query, pattern)
              select gen_random_uuid(), s.project_id, u.id, s.id, '', gen_random_uuid(), 'how many?', 'select 1', 'select ?'
@@ -100,6 +101,12 @@ async fn fill_waits(app: &TestApp) {
         "insert into kb.questions (id, project_id, run_id, tool_call_id, kind, question, interaction_type, status)
              select gen_random_uuid(), r.project_id, r.id, c.id, 'ask', 'Why?', 'text', 'answered'
              from kb.agent_runs r join kb.agent_run_tool_calls c on c.run_id = r.id limit 1;
+         insert into kb.chat_folders (id, project_id, owner_user_id, name)
+             select gen_random_uuid(), project_id, owner_user_id, 'Work' from kb.chat_conversations limit 1;
+         insert into kb.chat_branches (conversation_id, root_id, point_id, message_id)
+             select m.conversation_id, m.conversation_id, m.id, m.id from kb.chat_messages m limit 1;
+         insert into kb.conversation_shares (id, project_id, owner_user_id, conversation_id, token_hash, expires_at)
+             select gen_random_uuid(), project_id, owner_user_id, id, sha256('share'), now() from kb.chat_conversations limit 1;
          insert into kb.project_contexts (project_id, context_type, prompt) select id, 'project', 'Be brief.' from kb.projects limit 1;
          insert into kb.chat_compressions (conversation_id, version, through_seq, summary, messages, tokens_before, tokens_after)
              select id, 1, 1, 'x', 1, 1, 1 from kb.chat_conversations limit 1;

@@ -112,7 +112,7 @@ async fn without_a_valid_caller_no_row_of_any_table_is_visible() {
         set(&project.to_string(), &other_user.to_string()),
     ] {
         for (table, rows) in seen(&pool, &opening).await {
-            let of_project = table == "kb.agent_definitions";
+            let of_project = ["kb.agent_definitions", "kb.agent_versions"].contains(&table.as_str());
             assert!(
                 of_project || matches!(rows, None | Some(0)),
                 "{opening}: {table} shows {rows:?}"

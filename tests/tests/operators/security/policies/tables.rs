@@ -36,7 +36,7 @@ const CONVERSATION: Rule = As(&[("conversation_id", "kb.chat_conversations", "id
 const RUN: Rule = As(&[("run_id", "kb.agent_runs", "id")]);
 
 /// All tables with rows visible to the API's role, parents first.
-pub(super) const TABLES: [(&str, Rule); 58] = [
+pub(super) const TABLES: [(&str, Rule); 63] = [
     ("kb.chat_conversations", By("owner_user_id")),
     ("kb.agent_runs", ConversationOrMaker),
     ("kb.agent_plans", ConversationOrMaker),
@@ -49,6 +49,7 @@ pub(super) const TABLES: [(&str, Rule); 58] = [
     ("kb.calendar_events", As(&[("calendar_id", "kb.calendars", "id")])),
     ("audit.entries", Project),
     ("kb.agent_definitions", Project),
+    ("kb.agent_versions", Project),
     ("kb.agent_plan_versions", As(&[("plan_id", "kb.agent_plans", "id")])),
     ("kb.agent_run_messages", RUN),
     ("kb.agent_run_tool_calls", RUN),
@@ -57,8 +58,11 @@ pub(super) const TABLES: [(&str, Rule); 58] = [
         As(&[("event_id", "kb.calendar_events", "id")]),
     ),
     ("kb.calendar_feeds", By("owner_user_id")),
+    ("kb.chat_branches", CONVERSATION),
     ("kb.chat_compressions", CONVERSATION),
     ("kb.chat_context_cache", Project),
+    ("kb.chat_folders", By("owner_user_id")),
+    ("kb.conversation_shares", By("owner_user_id")),
     ("kb.console_versions", As(&[("console_id", "kb.consoles", "id")])),
     ("kb.data_source_schemas", Project),
     ("kb.data_sources", Project),
@@ -96,6 +100,7 @@ pub(super) const TABLES: [(&str, Rule); 58] = [
     ("kb.run_inbox", RUN),
     ("kb.run_options", RUN),
     ("kb.schedules", Project),
+    ("kb.search_settings", Project),
     ("kb.secrets", Project),
     ("kb.stream_tickets", By("user_id")),
     ("kb.task_dags", Project),
