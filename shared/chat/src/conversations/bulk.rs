@@ -89,7 +89,7 @@ fn arrangement(request: &BulkRequest) -> Option<Arrangement> {
 }
 
 /// Change or delete several conversations, with a result for each
-#[utoipa::path(post, path = "/api/conversations/bulk", tag = "conversations", request_body = BulkRequest,
+#[utoipa::path(post, path = "/api/bulk/conversations", tag = "conversations", request_body = BulkRequest,
     responses((status = 200, description = "A result for each conversation", body = BulkResults), Refused, BodyRefused))]
 async fn change_many(
     State(state): State<ChatState>,

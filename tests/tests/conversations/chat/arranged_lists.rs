@@ -30,7 +30,7 @@ async fn marks(client: &Client, id: &str) -> Value {
 
 async fn bulk(client: &Client, action: &str, ids: &[&str]) -> Vec<String> {
     let (status, body) = client
-        .post("/api/conversations/bulk", json!({"action": action, "ids": ids}))
+        .post("/api/bulk/conversations", json!({"action": action, "ids": ids}))
         .await;
     assert_eq!(status, StatusCode::OK, "{body}");
     let results = body["results"].as_array().unwrap();
@@ -113,7 +113,7 @@ async fn folders_hold_conversations_and_leave_them_when_deleted() {
     );
     let moved = json!({"action": "move", "ids": [inside], "folderId": id});
     assert_eq!(
-        client.post("/api/conversations/bulk", moved.clone()).await.0,
+        client.post("/api/bulk/conversations", moved.clone()).await.0,
         StatusCode::OK
     );
     assert_eq!(titles(&client, &format!("folder={id}")).await, ["inside"]);
@@ -132,7 +132,7 @@ async fn folders_hold_conversations_and_leave_them_when_deleted() {
         StatusCode::NOT_FOUND
     );
     assert_eq!(
-        other.post("/api/conversations/bulk", moved.clone()).await.0,
+        other.post("/api/bulk/conversations", moved.clone()).await.0,
         StatusCode::NOT_FOUND
     );
     assert_eq!(
@@ -141,7 +141,7 @@ async fn folders_hold_conversations_and_leave_them_when_deleted() {
     );
     assert_eq!(marks(&client, &inside).await["folderId"], Value::Null);
     assert_eq!(
-        client.post("/api/conversations/bulk", moved).await.0,
+        client.post("/api/bulk/conversations", moved).await.0,
         StatusCode::NOT_FOUND
     );
 }
@@ -221,7 +221,7 @@ async fn many_conversations_are_changed_with_a_result_for_each() {
     assert_eq!(titles(&client, "").await, ["two"]);
     for ids in [json!([]), json!([one, one, one, one])] {
         let (status, problem) = client
-            .post("/api/conversations/bulk", json!({"action": "pin", "ids": ids}))
+            .post("/api/bulk/conversations", json!({"action": "pin", "ids": ids}))
             .await;
         assert_eq!(
             (status, &problem["code"]),

@@ -42,6 +42,7 @@ const TIMED: &[&str] = &[
     "cancel_requested_at is not null",
     "kb.google_",
     "kb.graph_embedding_marks",
+    "kb.index_message_backlog",
     "from kb.questions where status",
     "from kb.schedules where next_at",
     "from kb.task_dags",
