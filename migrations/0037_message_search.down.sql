@@ -7,6 +7,7 @@ drop function kb.reindex_messages;
 drop function kb.index_message;
 drop function kb.add_message_words;
 drop function kb.words_of;
+drop function kb.spaced;
 drop function kb.search_query;
 drop function kb.owner_lexeme;
 drop function kb.search_config;

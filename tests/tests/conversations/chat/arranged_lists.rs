@@ -45,8 +45,9 @@ async fn pinned_and_running_conversations_come_first_if_asked() {
     let app = quiet().await;
     let client = app.client();
     let pinned = made(&client, "pinned").await;
+    let running = made(&client, "running").await;
     client
-        .post_message(json!({"message": "go", "conversationId": made(&client, "running").await}))
+        .post_message(json!({"message": "go", "conversationId": running}))
         .await;
     made(&client, "newest").await;
     let path = format!("/api/conversations/{pinned}");
