@@ -110,13 +110,14 @@ impl Services {
             .load_if_configured()
             .map_err(McpError::from)?
             .map(Arc::new);
+        let origin = config.mcp.public_url.as_deref().unwrap_or_default();
         let embedder = Embedder::new(&config.embeddings, &Endpoints::from_env());
         let extensions = rejoin_registry::extensions(Settings {
             google: Some(Google::new(&config.google, &config.web.web_hosts, keys.clone())),
             sources: Some(Sources::new(&config.sources, keys.clone())),
             embedder: Some(embedder.clone()),
             web: Some(Web::new(&config.web, keys.clone())),
-            webhooks: Some(Webhooks::new(&config.webhooks, keys)),
+            webhooks: Some(Webhooks::new(&config.webhooks, keys).at(origin)),
             remote_tools: Some(config.remote_tools.clone()),
         });
         let files = FileStore::of(&config.files)?;

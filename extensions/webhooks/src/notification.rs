@@ -38,6 +38,7 @@ struct Turn {
 pub(crate) async fn body(
     db: &PgPool,
     archive: &dyn Archive,
+    origin: &str,
     payload: &str,
     through: i64,
 ) -> Result<String, sqlx::Error> {
@@ -45,6 +46,7 @@ pub(crate) async fn body(
     let about = Context {
         task_id: turn.run_id.to_string(),
         context_id: turn.context_id.clone(),
+        origin: origin.to_owned(),
     };
     if let Some(task) = task(db, archive, &turn, about.clone(), through).await?
         && task.len() <= TASK_MAX_BYTES

@@ -109,7 +109,7 @@ impl SendDeliveries {
         } else {
             Vec::new()
         };
-        let body = notification::body(db, &*host.archive, &due.payload, log_seq).await;
+        let body = notification::body(db, &*host.archive, &self.0.origin, &due.payload, log_seq).await;
         Ok(Message::Task {
             headers: notification::headers(due.auth_scheme.as_deref(), &secrets),
             body: body.map_err(NotReady::Database)?,

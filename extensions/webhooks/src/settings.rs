@@ -68,6 +68,8 @@ pub struct Webhooks {
     pub(crate) slots: Slots,
     keys: Option<Arc<MasterKeys>>,
     hosts: Hosts,
+    /// The server's address for clients. Empty: unknown.
+    pub(crate) origin: Arc<str>,
 }
 
 impl Webhooks {
@@ -80,6 +82,15 @@ impl Webhooks {
             slots: Slots::default(),
             keys,
             hosts,
+            origin: "".into(),
+        }
+    }
+
+    /// With the server's address for clients, such as `https://chat.example`, which precedes paths in notifications.
+    pub fn at(self, origin: &str) -> Self {
+        Self {
+            origin: origin.into(),
+            ..self
         }
     }
 

@@ -23,6 +23,8 @@ pub struct Context {
     pub task_id: String,
     /// The client's name of the conversation, or the conversation's id.
     pub context_id: String,
+    /// The server's address, which precedes the paths of files. Empty: unknown, so that their URLs are paths.
+    pub origin: String,
 }
 
 /// What an event has changed.
@@ -181,7 +183,7 @@ impl TaskFold {
             .as_array()
             .into_iter()
             .flatten()
-            .map(file_part)
+            .map(|file| file_part(&self.about.origin, file))
             .collect();
         if stored.is_empty() && files.is_empty() && !self.is_shown {
             return Change::default();
@@ -409,7 +411,8 @@ impl TaskFold {
         let sent = &message["attachedContext"][FIELD]["messageId"];
         let id = if sent.is_string() { sent } else { &message["id"] };
         let mut parts = vec![text_part(message["content"].as_str().unwrap_or_default())];
-        parts.extend(message["attachments"].as_array().into_iter().flatten().map(file_part));
+        let files = message["attachments"].as_array().into_iter().flatten();
+        parts.extend(files.map(|file| file_part(&self.about.origin, file)));
         json!({
             "messageId": id, "role": "ROLE_USER", "parts": parts,
             "taskId": self.about.task_id, "contextId": self.about.context_id,

@@ -50,6 +50,7 @@ mod tests {
         Context {
             task_id: "t".to_owned(),
             context_id: "c".to_owned(),
+            origin: String::new(),
         }
     }
 

@@ -14,14 +14,14 @@ pub(super) fn data_part(data: &Value) -> Value {
     json!({"data": data, "mediaType": JSON})
 }
 
-/// A part with a file, by the address of its content.
-pub(super) fn file_part(file: &Value) -> Value {
+/// A part with a file, by the address of its content at the server's origin.
+pub(super) fn file_part(origin: &str, file: &Value) -> Value {
     let id = file["fileId"]
         .as_str()
         .and_then(|id| id.parse().ok())
         .unwrap_or_default();
     json!({
-        "url": rejoin_types::file_ref::content_path(id), "filename": file["name"], "mediaType": file["mediaType"],
+        "url": format!("{origin}{}", rejoin_types::file_ref::content_path(id)), "filename": file["name"], "mediaType": file["mediaType"],
     })
 }
 

@@ -28,6 +28,8 @@ pub enum Begin {
 pub enum Form {
     /// The task, then its updates, each in this envelope, until it rests.
     Stream(Envelope),
+    /// The same until it has ended: a subscription outlasts waits for the client.
+    Subscription(Envelope),
     /// The task, when it rests.
     AtRest,
     /// The task, when it has ended.
@@ -64,7 +66,7 @@ impl TaskRenderer {
     }
 
     fn write(&self, seq: i64, result: Value, out: &mut Vec<u8>) {
-        if let Form::Stream(envelope) = &self.form {
+        if let Form::Stream(envelope) | Form::Subscription(envelope) = &self.form {
             // Writing to memory can't fail.
             let _ = write!(out, "id: {seq}\ndata: {}\n\n", envelope.around(result));
         }
@@ -74,7 +76,7 @@ impl TaskRenderer {
         self.has_begun = true;
         let task = json!({ "task": self.task() });
         match self.form {
-            Form::Stream(_) => self.write(seq, task, out),
+            Form::Stream(_) | Form::Subscription(_) => self.write(seq, task, out),
             Form::AtRest | Form::AtEnd => {
                 let _ = write!(out, "{task}");
             }
@@ -83,7 +85,10 @@ impl TaskRenderer {
 
     /// Whether the response ends when the task rests as it does now.
     fn ends(&self) -> bool {
-        self.form != Form::AtEnd || self.fold.state().is_terminal()
+        match self.form {
+            Form::Stream(_) | Form::AtRest => true,
+            Form::Subscription(_) | Form::AtEnd => self.fold.state().is_terminal(),
+        }
     }
 
     fn stream(&mut self, seq: i64, change: Change, out: &mut Vec<u8>) {
@@ -92,7 +97,7 @@ impl TaskRenderer {
         } else if let Some(update) = change.update {
             self.write(seq, update, out);
         }
-        self.is_over = change.rests;
+        self.is_over = change.rests && self.ends();
     }
 }
 
@@ -110,7 +115,7 @@ impl Renderer for TaskRenderer {
         if !is_new {
             return;
         }
-        if let Form::Stream(_) = self.form {
+        if let Form::Stream(_) | Form::Subscription(_) = self.form {
             self.stream(seq, change, out);
         } else if change.rests && self.ends() {
             self.write_task(seq, out);
@@ -125,11 +130,11 @@ impl Renderer for TaskRenderer {
     fn caught_up(&mut self, through: i64, out: &mut Vec<u8>) -> bool {
         let waits = self.fold.state() == TaskState::InputRequired && self.ends();
         match (&self.form, self.begin) {
-            (Form::Stream(_), Begin::Now) if !self.has_begun => self.write_task(through, out),
+            (Form::Stream(_) | Form::Subscription(_), Begin::Now) if !self.has_begun => self.write_task(through, out),
             // Answered, but not all of it.
             (Form::Stream(_), Begin::After(_)) if waits => self.write(through, self.fold.status(), out),
             (Form::AtRest | Form::AtEnd, _) if waits => self.write_task(through, out),
-            (Form::Stream(_) | Form::AtRest | Form::AtEnd, _) => {}
+            (Form::Stream(_) | Form::Subscription(_) | Form::AtRest | Form::AtEnd, _) => {}
         }
         self.is_over |= waits;
         waits

@@ -6,7 +6,7 @@
 //! - `tasks`  reads, lists, cancels and follows tasks
 //! - `push`   where the states of a task are sent
 //! - `card`   the agent card, and the extended one
-//! - `agents` the same operations at the address of one agent
+//! - `agents` the routes: each operation at the common address, and at that of each agent
 //! - `state`  what the handlers share
 //! - `translation` media types and errors of both bindings
 //!
@@ -33,7 +33,6 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_http::REQUEST_LIMIT;
-use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
 use rejoin_http::extract::{Body, Params};
 use rejoin_http::origin::Origin;
@@ -67,18 +66,10 @@ const CANCEL: &str = ":cancel";
 const SUBSCRIBE: &str = ":subscribe";
 
 pub fn routes() -> Routes {
-    Routes::new()
-        .routes(routes!(rpc::call))
+    agents::routes()
         .undocumented(Method::POST, SLASH_PATH, rpc::call)
-        .routes(routes!(send_message))
-        .routes(routes!(send_streaming_message))
-        .routes(routes!(list_tasks))
-        .routes(routes!(get_task, act_on_task))
-        .routes(routes!(list_push_configs, create_push_config))
-        .routes(routes!(get_push_config, delete_push_config))
-        .routes(routes!(extended_card))
+        .undocumented(Method::POST, SLASH_AGENT_ROUTE, rpc::call)
         .merge(card::routes())
-        .merge(agents::routes())
 }
 
 /// The address of an agent: what its operations' paths begin with.
@@ -208,10 +199,10 @@ async fn send_streaming_message(
 async fn list_tasks(
     State(state): State<A2aState>,
     caller: Caller<Read>,
-    _call: Call,
+    call: Call,
     Params(request): Params<tasks::ListTasks>,
 ) -> Result<Response, Problem> {
-    let page = tasks::list(&state, &caller, request).await?;
+    let page = tasks::list(&state, &caller, &call.origin, request).await?;
     Ok(Reply::Result(page).over_http())
 }
 
@@ -226,9 +217,9 @@ async fn get_task(
     Params(params): Params<tasks::TaskParams>,
 ) -> Result<Response, Problem> {
     if let Some(task) = call.task.strip_suffix(SUBSCRIBE) {
-        return tasks::subscribe(&state, &caller, &call.headers, task, Envelope::Http).await;
+        return tasks::subscribe(&state, &caller, &call, task, Envelope::Http).await;
     }
-    let task = tasks::get(&state, &caller, &call.task, params.history_length).await?;
+    let task = tasks::get(&state, &caller, &call.origin, &call.task, params.history_length).await?;
     Ok(Reply::Result(task).over_http())
 }
 
@@ -239,14 +230,14 @@ async fn get_task(
     responses((status = 200, description = "The task; or the task and then its updates (text/event-stream)", content((Object = "application/a2a+json"), (Object = "application/json"))), Refused))]
 async fn act_on_task(State(state): State<A2aState>, caller: Caller<Read>, call: Call) -> Result<Response, Problem> {
     if let Some(task) = call.task.strip_suffix(SUBSCRIBE) {
-        return in_time(tasks::subscribe(&state, &caller, &call.headers, task, Envelope::Http)).await;
+        return in_time(tasks::subscribe(&state, &caller, &call, task, Envelope::Http)).await;
     }
     let Some(task) = call.task.strip_suffix(CANCEL) else {
         let detail = "a task can be posted to as {id}:cancel and {id}:subscribe";
         return Err(Problem::new(StatusCode::NOT_FOUND, codes::METHOD_NOT_FOUND, detail));
     };
     caller.needs(Scope::Write)?;
-    let task = tasks::cancel(&state, &caller, task).await?;
+    let task = tasks::cancel(&state, &caller, &call.origin, task).await?;
     Ok(Reply::Result(task).over_http())
 }
 

@@ -12,6 +12,7 @@ fn renderer(begin: Begin, form: Form) -> TaskRenderer {
     let about = Context {
         task_id: TASK.into(),
         context_id: "letter".into(),
+        origin: "https://rejoin.example".into(),
     };
     TaskRenderer::new(about, begin, form, None)
 }
@@ -239,7 +240,14 @@ fn a_question_ends_the_stream_and_its_answer_continues_the_task() {
     assert_eq!(status["message"]["parts"][0]["text"], "Which?");
     assert_eq!(status["message"]["parts"][1]["data"]["questionId"], "q");
     // A client that subscribes meanwhile is asked, too.
-    let asked = read(Begin::Now, &numbered(events.clone()), 5);
+    let log = numbered(events.clone());
+    let mut subscription = renderer(Begin::Now, Form::Subscription(Envelope::Http));
+    let mut out = Vec::new();
+    for (seq, event) in &log {
+        subscription.render(*seq, event, &mut out);
+    }
+    assert!(!subscription.caught_up(5, &mut out), "it goes on after the answer");
+    let asked = parsed(&out);
     assert_eq!((asked.len(), &asked[0].1["task"]["status"]), (1, status));
 
     events.extend([
@@ -253,6 +261,11 @@ fn a_question_ends_the_stream_and_its_answer_continues_the_task() {
         done("completed"),
     ]);
     let log = numbered(events);
+    for (seq, event) in &log[5..] {
+        subscription.render(*seq, event, &mut out);
+    }
+    assert!(subscription.is_over());
+    assert_eq!(Client::of(&parsed(&out)).state, "TASK_STATE_COMPLETED");
     let frames = read(Begin::After(5), &log, 7);
     assert_eq!(frames[1].1["statusUpdate"]["status"]["state"], "TASK_STATE_WORKING");
     let client = Client::of(&frames);
@@ -360,6 +373,9 @@ fn a_reply_without_tokens_and_one_with_files_are_artifacts() {
         let update = &frames.iter().rev().nth(1).unwrap().1["artifactUpdate"];
         assert_eq!((&update["append"], &update["lastChunk"]), (&json!(false), &json!(true)));
         assert_eq!(update["artifact"]["parts"].as_array().unwrap().len(), parts);
+        if let Some(url) = update["artifact"]["parts"][1]["url"].as_str() {
+            assert_eq!(url, format!("https://rejoin.example/api/files/{file}/content"));
+        }
         assert_eq!(Client::of(&frames).artifacts["answer"].0, "Here.");
     }
 }

@@ -20,7 +20,7 @@ use axum::response::IntoResponse;
 use axum::routing::{self, MethodFilter, MethodRouter, Route};
 use rejoin_types::access::Scope;
 use tower::{Layer, Service};
-use utoipa::openapi::path::Paths;
+use utoipa::openapi::path::{Parameter, Paths};
 use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{HttpMethod, OpenApi, RefOr};
 use utoipa_axum::router::UtoipaMethodRouter;
@@ -155,6 +155,40 @@ impl<S: Clone + Send + Sync + 'static> Operation<S> {
             methods,
             handlers,
             access,
+            description,
+        }
+    }
+
+    /// The same operation at another path, which begins with `to` in place of `from`. The document has it there with this id and summary,
+    /// and with the parameter of the path.
+    pub fn again(
+        &self,
+        (from, to): (&str, &str),
+        id: &'static str,
+        summary: &'static str,
+        parameter: Parameter,
+    ) -> Self {
+        let path = self.path.replacen(from, to, 1);
+        let (described, at) = (self.description.clone(), path.clone());
+        let description = Arc::new(move || {
+            let (schemas, mut paths) = described();
+            for item in paths.paths.values_mut() {
+                for (_, operation) in openapi::operations(item) {
+                    operation.operation_id = Some(id.to_owned());
+                    operation.summary = Some(summary.to_owned());
+                    let parameters = operation.parameters.get_or_insert_default();
+                    parameters.push(RefOr::T(parameter.clone()));
+                }
+            }
+            let items = std::mem::take(&mut paths.paths).into_values();
+            paths.paths = items.map(|item| (at.clone(), item)).collect();
+            (schemas, paths)
+        });
+        Self {
+            path,
+            methods: self.methods.clone(),
+            handlers: self.handlers.clone(),
+            access: self.access,
             description,
         }
     }

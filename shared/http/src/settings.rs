@@ -13,7 +13,7 @@ pub struct HttpArgs {
 
     /// Base URL under which clients reach the API, e.g. `https://chat.example`, for links in responses [default: what a
     /// trusted proxy says, or the request's]
-    #[arg(long, env = "REJOIN_PUBLIC_URL", value_parser = public_url)]
+    #[arg(long, env = "REJOIN_PUBLIC_URL", value_parser = rejoin_egress::origin::parse)]
     pub public_url: Option<String>,
 
     /// Maximum number of requests per second of one API key, or of one user with tokens; bursts may be twice as large
@@ -88,22 +88,5 @@ impl HttpArgs {
 
     pub fn body_grace(&self) -> Duration {
         Duration::from_millis(self.body_grace_ms)
-    }
-}
-
-/// Validates a public URL: scheme and host only, since our links append paths.
-fn public_url(text: &str) -> Result<String, String> {
-    let wrong = || format!("{text} is not a valid origin; use e.g. https://chat.example");
-    let url = url::Url::parse(text).map_err(|_| wrong())?;
-    let is_plain = matches!(url.scheme(), "http" | "https")
-        && url.has_host()
-        && url.username().is_empty()
-        && url.path() == "/"
-        && url.query().is_none()
-        && url.fragment().is_none();
-    if is_plain {
-        Ok(text.trim_end_matches('/').to_owned())
-    } else {
-        Err(wrong())
     }
 }

@@ -72,6 +72,11 @@ const NAME_MAX_CHARS: usize = 64;
 /// How a worker uses MCP servers.
 #[derive(Debug, Clone, Args)]
 pub struct McpArgs {
+    /// Base URL under which users reach the API, e.g. `https://chat.example`, for links in questions and notifications
+    /// [default: links are paths]
+    #[arg(long, env = "REJOIN_PUBLIC_URL", value_parser = rejoin_egress::origin::parse)]
+    pub public_url: Option<String>,
+
     #[command(flatten)]
     pub commands: CommandsArgs,
 
@@ -107,6 +112,7 @@ pub struct McpArgs {
 impl Default for McpArgs {
     fn default() -> Self {
         Self {
+            public_url: None,
             commands: CommandsArgs::default(),
             keys: SecretKeyArgs::default(),
             mcp_private_hosts: Vec::new(),

@@ -69,13 +69,16 @@ function isCut(error) {
 
 const pause = () => new Promise((resolve) => setTimeout(resolve, 100));
 
-async function read(stream) {
+/** `until`: a state of the task after which no more is read. */
+async function read(stream, until) {
   try {
     for await (const response of stream) {
       const event = sdk.StreamResponse.toJSON(response);
       if (event.task) note(event.task.id, event.task.contextId, event.task.status);
       if (event.statusUpdate) note(null, null, event.statusUpdate.status);
       say({ event });
+      const { state } = (event.task ?? event.statusUpdate ?? {}).status ?? {};
+      if (until && state === until) return;
     }
   } catch (error) {
     if (!isCut(error)) throw error;
@@ -106,8 +109,8 @@ const methods = {
     }
     return { cuts };
   },
-  async subscribe(params) {
-    await read(client.resubscribeTask({ tenant: "", ...params }));
+  async subscribe({ until, ...params }) {
+    await read(client.resubscribeTask({ tenant: "", ...params }), until);
     return {};
   },
   async send(params) {

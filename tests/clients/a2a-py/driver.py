@@ -21,11 +21,16 @@ def note(task):
     last["$task"], last["$context"] = task.id, task.context_id
 
 
-async def read(stream):
+async def read(stream, until=None):
+    """`until`: a state of the task after which no more is read."""
     async for response in stream:
         if response.HasField("task"):
             note(response.task)
-        say({"event": MessageToDict(response)})
+        event = MessageToDict(response)
+        say({"event": event})
+        status = (event.get("task") or event.get("statusUpdate") or {}).get("status") or {}
+        if until and status.get("state") == until:
+            break
     return {}
 
 
@@ -47,7 +52,8 @@ async def main():
             return await read(streaming.send_message(ParseDict(params, types.SendMessageRequest())))
 
         async def subscribe(params):
-            return await read(streaming.subscribe(ParseDict(params, types.SubscribeToTaskRequest())))
+            until = params.pop("until", None)
+            return await read(streaming.subscribe(ParseDict(params, types.SubscribeToTaskRequest())), until)
 
         async def send(params):
             async for response in waiting.send_message(ParseDict(params, types.SendMessageRequest())):

@@ -104,23 +104,23 @@ async fn answer(state: &A2aState, caller: &Caller, call: &Call, request: RpcRequ
         }
         "GetTask" => {
             let GetTask { id, history_length } = params(request.params)?;
-            let task = in_time(tasks::get(state, caller, &id, history_length)).await?;
+            let task = in_time(tasks::get(state, caller, &call.origin, &id, history_length)).await?;
             Ok(Reply::Result(task))
         }
         "ListTasks" => {
             let request: ListTasks = params(request.params)?;
-            let page = in_time(tasks::list(state, caller, request)).await?;
+            let page = in_time(tasks::list(state, caller, &call.origin, request)).await?;
             Ok(Reply::Result(page))
         }
         "CancelTask" => {
             caller.needs(Scope::Write)?;
             let OneTask { id } = params(request.params)?;
-            let task = tasks::cancel(state, caller, &id).await?;
+            let task = tasks::cancel(state, caller, &call.origin, &id).await?;
             Ok(Reply::Result(task))
         }
         "SubscribeToTask" => {
             let OneTask { id } = params(request.params)?;
-            let stream = in_time(tasks::subscribe(state, caller, &call.headers, &id, envelope)).await?;
+            let stream = in_time(tasks::subscribe(state, caller, call, &id, envelope)).await?;
             Ok(Reply::Stream(stream))
         }
         "CreateTaskPushNotificationConfig" => {

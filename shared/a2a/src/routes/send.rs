@@ -60,7 +60,7 @@ pub(super) async fn send(
     match (permit, stream) {
         (None, _) => {
             let length = length.and_then(|length| i64::try_from(length).ok());
-            let task = in_time(tasks::get(state, caller, &about.task_id, length)).await?;
+            let task = in_time(tasks::get(state, caller, &call.origin, &about.task_id, length)).await?;
             Ok(Reply::Result(json!({ "task": task })))
         }
         (Some(permit), Some(envelope)) => {
@@ -128,6 +128,7 @@ async fn begin(state: &ChatState, caller: &Caller, call: &Call, asked: Asked) ->
         about: Context {
             task_id: posted.run_id.to_string(),
             context_id: context_id.unwrap_or_else(|| posted.conversation_id.to_string()),
+            origin: call.origin.clone(),
         },
         begin: Begin::After(posted.cursor),
     })
@@ -203,7 +204,7 @@ async fn to_task(
     run: Changed,
     asked: Asked,
 ) -> Result<Stored, Problem> {
-    let about = tasks::context_of(&run);
+    let about = tasks::context_of(&run, &call.origin);
     let conversation = run.conversation_id.map(|id| id.to_string());
     let is_of = |context: &String| *context == about.context_id || Some(context) == conversation.as_ref();
     if !asked.context_id.as_ref().is_none_or(is_of) {

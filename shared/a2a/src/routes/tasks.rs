@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
-use super::refused;
+use super::{Call, refused};
 use crate::envelope::Envelope;
 use crate::errors::codes;
 use crate::request::history_length;
@@ -100,12 +100,13 @@ fn unsupported(detail: impl Into<String>) -> Problem {
     Problem::bad_request(codes::UNSUPPORTED_OPERATION, detail)
 }
 
-/// The names of a task and its context.
-pub(super) fn context_of(run: &Changed) -> Context {
+/// What a task is about, for a caller who sees the server at this address.
+pub(super) fn context_of(run: &Changed, origin: &str) -> Context {
     let context_id = run.client_thread.clone();
     Context {
         task_id: run.id.to_string(),
         context_id: context_id.unwrap_or_else(|| run.conversation_id.unwrap_or(run.log_id).to_string()),
+        origin: origin.to_owned(),
     }
 }
 
@@ -123,15 +124,27 @@ pub(super) async fn find(state: &ChatState, caller: &Caller, id: &str) -> Result
 }
 
 /// Returns a task as it is now.
-pub(super) async fn get(state: &ChatState, caller: &Caller, id: &str, length: Option<i64>) -> Result<Value, Problem> {
+pub(super) async fn get(
+    state: &ChatState,
+    caller: &Caller,
+    origin: &str,
+    id: &str,
+    length: Option<i64>,
+) -> Result<Value, Problem> {
     let length = history_length(length).map_err(refused)?;
     let run = find(state, caller, id).await?;
-    folded(state, caller, &run, length).await
+    folded(state, caller, origin, &run, length).await
 }
 
 /// The task as its events say or, if they are no longer stored, as the run was stored.
-async fn folded(state: &ChatState, caller: &Caller, run: &Changed, length: Option<usize>) -> Result<Value, Problem> {
-    let mut renderer = TaskRenderer::new(context_of(run), Begin::Now, Form::AtEnd, length);
+async fn folded(
+    state: &ChatState,
+    caller: &Caller,
+    origin: &str,
+    run: &Changed,
+    length: Option<usize>,
+) -> Result<Value, Problem> {
+    let mut renderer = TaskRenderer::new(context_of(run, origin), Begin::Now, Form::AtEnd, length);
     let mut task = match start::fold_so_far(&state.streams, caller.owner(), run.id, &mut renderer).await {
         Ok(_) => renderer.task(),
         Err(problem) if problem.status == StatusCode::GONE => stored(run, length),
@@ -147,7 +160,9 @@ fn timestamp(run: &Changed) -> Value {
 
 /// The task without its events.
 fn stored(run: &Changed, length: Option<usize>) -> Value {
-    let Context { task_id, context_id } = context_of(run);
+    let Context {
+        task_id, context_id, ..
+    } = context_of(run, "");
     let message = |id: &str, role: &str, text: &str| json!({"messageId": id, "role": role, "parts": [{"text": text}], "taskId": task_id, "contextId": context_id});
     let mut task = json!({"id": task_id, "contextId": context_id, "status": {"state": state_of(run).as_str()}});
     if let Some(error) = &run.error {
@@ -178,7 +193,12 @@ fn in_state(filter: &mut ChangeFilter, state: TaskState) {
     filter.is_asking = is_asking;
 }
 
-pub(super) async fn list(state: &ChatState, caller: &Caller, request: ListTasks) -> Result<Value, Problem> {
+pub(super) async fn list(
+    state: &ChatState,
+    caller: &Caller,
+    origin: &str,
+    request: ListTasks,
+) -> Result<Value, Problem> {
     let invalid = |detail: String| Problem::bad_request("invalid_query", detail);
     let size = request.page_size.unwrap_or(PAGE);
     if !(1..=PAGE_MAX).contains(&size) {
@@ -222,7 +242,7 @@ pub(super) async fn list(state: &ChatState, caller: &Caller, request: ListTasks)
     let mut tasks = Vec::with_capacity(rows.len());
     for run in &rows {
         let mut task = if includes_artifacts || length > 0 {
-            folded(state, caller, run, Some(length)).await?
+            folded(state, caller, origin, run, Some(length)).await?
         } else {
             let mut task = stored(run, Some(0));
             task["status"]["timestamp"] = timestamp(run);
@@ -250,7 +270,7 @@ pub(super) async fn last_seq(state: &ChatState, caller: &Caller, run: Uuid) -> R
 }
 
 /// Cancels a task, and returns it when it has stopped.
-pub(super) async fn cancel(state: &ChatState, caller: &Caller, id: &str) -> Result<Value, Problem> {
+pub(super) async fn cancel(state: &ChatState, caller: &Caller, origin: &str, id: &str) -> Result<Value, Problem> {
     let run = find(state, caller, id).await?;
     if state_of(&run).is_terminal() || run.state == "paused" {
         let detail = format!(
@@ -265,12 +285,12 @@ pub(super) async fn cancel(state: &ChatState, caller: &Caller, id: &str) -> Resu
     let wake = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
     // Its worker stops it at the next await.
-    let ended = TaskRenderer::new(context_of(&run), Begin::After(after), Form::AtEnd, None);
+    let ended = TaskRenderer::new(context_of(&run, origin), Begin::After(after), Form::AtEnd, None);
     let ended = start::whole_run(&state.streams, permit, caller.owner(), run.id, Box::new(ended));
     if let Ok(ended) = timeout(CANCEL_LIMIT, ended).await {
         ended?;
     }
-    get(state, caller, id, None).await
+    get(state, caller, origin, id, None).await
 }
 
 /// The number of the last frame that a client received.
@@ -290,15 +310,15 @@ fn cursor(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
     Ok(Some(number))
 }
 
-/// Streams a task as it is now and then its updates; with a cursor, the updates that follow it.
+/// Streams a task as it is now and then its updates, until it has ended; with a cursor, the updates that follow it.
 pub(super) async fn subscribe(
     state: &ChatState,
     caller: &Caller,
-    headers: &HeaderMap,
+    call: &Call,
     id: &str,
     envelope: Envelope,
 ) -> Result<Response, Problem> {
-    let cursor = cursor(headers)?;
+    let cursor = cursor(&call.headers)?;
     let run = find(state, caller, id).await?;
     let has_rest = cursor.is_some_and(|cursor| run.done_seq.is_some_and(|done_seq| cursor < done_seq));
     if state_of(&run).is_terminal() && !has_rest {
@@ -311,7 +331,8 @@ pub(super) async fn subscribe(
         (None, _, _) => Begin::Now,
     };
     let permit = start::admit(&state.streams, caller)?;
-    let renderer = TaskRenderer::new(context_of(&run), begin, Form::Stream(envelope), None);
+    let about = context_of(&run, &call.origin);
+    let renderer = TaskRenderer::new(about, begin, Form::Subscription(envelope), None);
     start::open_rendered(
         &state.streams,
         permit,

@@ -133,7 +133,7 @@ async fn a_question_is_answered_by_text_or_by_data() {
         let answers = json!({"taskId": "$task", "contextId": "$context"});
         let calls = json!([
             {"call": "stream", "params": message("paint it", json!({}))},
-            {"call": "subscribe", "params": {"id": "$task"}},
+            {"call": "subscribe", "params": {"id": "$task", "until": "TASK_STATE_INPUT_REQUIRED"}},
             {"call": "send", "params": message("Blue", answers.clone())},
             {"call": "stream", "params": message("Big", answers)},
         ]);

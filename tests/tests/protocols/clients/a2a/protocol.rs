@@ -309,6 +309,43 @@ async fn a_cursor_continues_an_ended_task() {
 }
 
 #[tokio::test]
+async fn a_subscription_lasts_until_the_task_has_ended() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    agent(&app, "asker", &["ask_user"]).await;
+    let question = json!({"question": "Which colour?", "options": []});
+    app.model
+        .script([Reply::tool("ask_user", question), Reply::text("A blue one.")]);
+    let path = "/api/a2a/agents/asker/message:send";
+    let (status, asked) = client.post(path, message("paint it", json!({}))).await;
+    assert_eq!(status, StatusCode::OK, "{asked:#}");
+    assert_eq!(asked["task"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED");
+    let id = asked["task"]["id"].as_str().unwrap();
+    let subscribe = client.request(Method::POST, &format!("/api/a2a/tasks/{id}:subscribe"));
+    let mut subscribed = subscribe.send().await.unwrap();
+    let mut whole = Vec::new();
+    while !String::from_utf8_lossy(&whole).contains("data: ") {
+        whole.extend(subscribed.chunk().await.unwrap().expect("the task as it is now"));
+    }
+    let answer = message("Blue", json!({ "taskId": id }));
+    let (status, ended) = client.post("/api/a2a/message:send", answer).await;
+    assert_eq!(status, StatusCode::OK, "{ended:#}");
+    whole.extend(subscribed.bytes().await.unwrap());
+    let whole = String::from_utf8(whole).unwrap();
+    let frames: Vec<Value> = whole
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .map(|data| serde_json::from_str(data).unwrap())
+        .collect();
+    assert_eq!(
+        frames[0]["task"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED",
+        "{frames:#?}"
+    );
+    let last = &frames.last().unwrap()["statusUpdate"];
+    assert_eq!(last["status"]["state"], "TASK_STATE_COMPLETED", "{frames:#?}");
+}
+
+#[tokio::test]
 async fn a_list_has_pages_and_states_and_no_task_of_others() {
     let app = TestApp::start().await;
     let client = app.client();
