@@ -17,6 +17,7 @@ use rejoin_secrets::SecretKeyArgs;
 use rejoin_sse::StreamArgs;
 use rejoin_telemetry::TelemetryArgs;
 use rejoin_webhooks::WebhookArgs;
+use url::Url;
 
 /// Maximum size of an import, in bytes. It is streamed, so this bounds its time and its transaction, not memory.
 const MAX_IMPORT_BYTES: u64 = 256 * 1024 * 1024;
@@ -77,6 +78,11 @@ pub struct ApiConfig {
     #[arg(long, env = "REJOIN_MCP_HOSTS", value_delimiter = ',')]
     pub mcp_hosts: Vec<String>,
 
+    /// Redirect URL for users who connect an account at an MCP server: the page that sends the answer to
+    /// `/api/mcp-consents` [default: `/mcp/connect` at the address that the user's browser used]
+    #[arg(long, env = "REJOIN_MCP_REDIRECT_URL")]
+    pub mcp_redirect_url: Option<Url>,
+
     /// Maximum duration of a browser session, in hours; never longer than the credential it signed in with is valid
     #[arg(long, env = "REJOIN_SESSION_HOURS", default_value_t = SESSION_HOURS, value_parser = clap::value_parser!(u32).range(1..=8_760))]
     pub session_hours: u32,
@@ -125,6 +131,7 @@ impl ApiConfig {
             archive: ArchiveArgs::default(),
             telemetry: TelemetryArgs::default(),
             mcp_hosts: Vec::new(),
+            mcp_redirect_url: None,
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             metrics: None,
             session_hours: SESSION_HOURS,

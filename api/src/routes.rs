@@ -11,6 +11,7 @@
 //! - `task_dags`      DAGs of tasks done by agents
 //! - `schedules`      agents and DAGs started by the clock
 //! - `agent_definitions`  configuration of agents (admin)
+//! - `mcp_accounts`   users' accounts at MCP servers
 //! - `mcp_servers`    MCP servers and their tools (admin)
 //! - `model_prices`   a project's prices of models (admin)
 //! - `routing`        assignment of agents to new conversations, and its statistics
@@ -55,6 +56,7 @@ pub mod graph;
 pub mod health;
 pub mod history;
 pub mod keys;
+pub mod mcp_accounts;
 pub mod mcp_servers;
 pub mod me;
 pub mod members;
@@ -125,6 +127,7 @@ fn own() -> Routes {
         .merge(task_dags::routes())
         .merge(schedules::routes())
         .merge(agent_definitions::routes())
+        .merge(mcp_accounts::routes())
         .merge(mcp_servers::routes())
         .merge(models::routes())
         .merge(model_prices::routes())

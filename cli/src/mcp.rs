@@ -20,6 +20,7 @@ use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 ///   rejoin mcp add files --command files
 ///   rejoin mcp add search --server-url https://mcp.example/mcp --header 'Authorization=Bearer ${SEARCH_TOKEN}'
 ///   rejoin mcp add crm --server-url https://crm.example/mcp --oauth-client-id rejoin --oauth-client-secret '${CRM_SECRET}'
+///   rejoin mcp add tracker --server-url https://tracker.example/mcp --oauth-per-user
 ///   rejoin mcp test search
 ///   rejoin mcp approve search
 ///   rejoin mcp list
@@ -105,17 +106,20 @@ pub enum Action {
     },
 }
 
-/// A token that goes with each request, by the client-credentials grant.
+/// A token that goes with each request: by the client-credentials grant, or with an account of each user.
 #[derive(Debug, clap::Args)]
 pub struct OAuth {
-    /// OAuth client id for the client-credentials grant of an HTTP server
-    #[arg(long, value_name = "ID", requires = "server_url", requires = "oauth_client_secret")]
+    /// Each user connects an account at the HTTP server, with which their runs act
+    #[arg(long, requires = "server_url")]
+    oauth_per_user: bool,
+    /// OAuth client id at the HTTP server's authorization server [default with --oauth-per-user: the client registers itself]
+    #[arg(long, value_name = "ID", requires = "server_url")]
     oauth_client_id: Option<String>,
     /// OAuth client secret: a secret of the project, as ${NAME}
     #[arg(long, value_name = "${NAME}", requires = "oauth_client_id")]
     oauth_client_secret: Option<String>,
     /// OAuth scopes to request [default: those that the server asks for]
-    #[arg(long, value_name = "SCOPE", requires = "oauth_client_id")]
+    #[arg(long, value_name = "SCOPE", requires = "server_url")]
     oauth_scope: Vec<String>,
     /// Token endpoint [default: the one that the server's metadata names]
     #[arg(long, value_name = "URL", requires = "oauth_client_id")]
@@ -123,16 +127,27 @@ pub struct OAuth {
 }
 
 impl OAuth {
-    fn settings(self) -> Option<Value> {
-        let mut settings = json!({
-            "clientId": self.oauth_client_id?,
-            "clientSecret": self.oauth_client_secret,
-            "scopes": self.oauth_scope,
-        });
+    fn settings(self) -> Result<Option<Value>> {
+        if !self.oauth_per_user && self.oauth_client_id.is_none() {
+            if !self.oauth_scope.is_empty() {
+                bail!("--oauth-scope requires --oauth-client-id or --oauth-per-user");
+            }
+            return Ok(None);
+        }
+        let mut settings = json!({ "scopes": self.oauth_scope });
+        if self.oauth_per_user {
+            settings["perUser"] = json!(true);
+        }
+        if let Some(id) = self.oauth_client_id {
+            settings["clientId"] = json!(id);
+        }
+        if let Some(secret) = self.oauth_client_secret {
+            settings["clientSecret"] = json!(secret);
+        }
         if let Some(url) = self.oauth_token_url {
             settings["tokenUrl"] = json!(url);
         }
-        Some(settings)
+        Ok(Some(settings))
     }
 }
 
@@ -167,7 +182,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                     body["transport"] = json!("http");
                     body["url"] = json!(url);
                     body["headers"] = pairs("--header", &header)?;
-                    if let Some(settings) = oauth.settings() {
+                    if let Some(settings) = oauth.settings()? {
                         body["oauth"] = settings;
                     }
                 }

@@ -3,6 +3,7 @@
 
 pub mod guarded;
 pub mod hostile;
+pub mod personal;
 mod shop;
 
 pub use shop::{Called, Shop, count, lines};

@@ -2,6 +2,7 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
+import { takeAccountConsent } from './accounts/consent';
 import { Problem } from './api/http';
 import { takeConsent } from './calendar/consent';
 import { router } from './router';
@@ -19,6 +20,7 @@ const queries = new QueryClient({
 });
 
 takeConsent();
+takeAccountConsent();
 
 const root = document.getElementById('root');
 if (root) {

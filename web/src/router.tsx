@@ -159,6 +159,15 @@ const googleBack = createRoute({
   component: lazyView(() => import('./calendar/GoogleBack'), 'GoogleBack'),
 });
 
+const accounts = createRoute({
+  getParentRoute: () => root,
+  path: '/mcp/connect',
+  validateSearch: (search: Record<string, unknown>): { server?: string | undefined } => ({
+    server: text(search.server),
+  }),
+  component: lazyView(() => import('./accounts/AccountsView'), 'AccountsView'),
+});
+
 const operations = createRoute({
   getParentRoute: () => root,
   path: '/operations',
@@ -191,6 +200,7 @@ export const router = createRouter({
     document,
     calendar,
     googleBack,
+    accounts,
     operations,
     settings,
   ]),

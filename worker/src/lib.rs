@@ -14,6 +14,7 @@
 //! - `flow`         definitions over sub-agents, in place of a language model
 //! - `coordination` tools to find and start agents, and to ask users
 //! - `pools`        the tools of a workspace, and their selection for an agent
+//! - `mcp_accounts` users' accounts at MCP servers: their jobs, and the questions that wait for them
 //! - `mcp_probe`    the job behind "test this server"
 //! - `operator_port` metrics and health checks
 //! - `maintenance`  sweeps: dead workers, expired leases, dead jobs, orphaned keys, retention
@@ -31,6 +32,7 @@ mod held_jobs;
 pub mod held_runs;
 pub mod jobs;
 pub mod maintenance;
+pub mod mcp_accounts;
 pub mod mcp_probe;
 mod operator_port;
 pub mod poller;
@@ -56,6 +58,7 @@ pub use services::Services;
 
 use compression::CompressionHandler;
 use jobs::{ExtensionJobs, Handler, Handlers};
+use mcp_accounts::AccountJob;
 use mcp_probe::Probe;
 
 #[derive(Debug, thiserror::Error)]
@@ -111,7 +114,13 @@ pub async fn work_on(services: Services, handlers: Handlers, drain: Cancellation
 
 /// The handlers of all kinds of jobs besides runs: the worker's own and those of extensions.
 fn handlers(services: &Services) -> Handlers {
-    let own: [Arc<dyn Handler>; 2] = [Arc::new(Probe), Arc::new(CompressionHandler)];
+    let own: [Arc<dyn Handler>; 5] = [
+        Arc::new(Probe),
+        Arc::new(CompressionHandler),
+        Arc::new(AccountJob::Plan),
+        Arc::new(AccountJob::Exchange),
+        Arc::new(AccountJob::Disconnect),
+    ];
     let of_extensions = services.extensions.jobs().into_iter();
     Handlers::new(
         own.into_iter()

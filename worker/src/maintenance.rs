@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::dead_jobs::sweep_once;
+use crate::mcp_accounts;
 use crate::services::Services;
 
 /// Interval of checks for expired leases: with the lease, it bounds the recovery time after a crash (I6).
@@ -134,6 +135,8 @@ async fn sweep(services: &Services) {
     let mut questions = FailureLog::of("expiring unanswered questions");
     let mut tasks = FailureLog::of("starting tasks that are ready");
     let mut schedules = FailureLog::of("firing schedules");
+    let mut accounts = FailureLog::of("answering questions that wait for accounts");
+    let mut revocations = FailureLog::of("revoking disconnected accounts");
     loop {
         tick.tick().await;
         note(&mut questions, expire_questions(services).await);
@@ -144,6 +147,11 @@ async fn sweep(services: &Services) {
                 .await
                 .map_err(|error| ErrorChain(&error).to_string()),
         );
+        let failed = |error: sqlx::Error| ErrorChain(&error).to_string();
+        let answered = mcp_accounts::answer_connected(services).await;
+        note(&mut accounts, answered.map_err(failed));
+        let revoked = mcp_accounts::revoke_disconnected(services).await;
+        note(&mut revocations, revoked.map_err(failed));
     }
 }
 
@@ -353,6 +361,7 @@ async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
     while rejoin_files::sweep(db, services.config.keep_files_h * 3600.0).await? {}
     remove_objects(services).await?;
     location::sweep(db).await?;
+    mcp_accounts::tidy(services).await?;
     sqlx::query!("delete from kb.stream_tickets where expires_at < now()")
         .execute(db)
         .await?;

@@ -37,8 +37,10 @@ impl Handler for Probe {
                 };
             }
         };
+        // With accounts of users, that of the user who asks.
+        let user_id = job.payload["userId"].as_str().and_then(|id| Uuid::parse_str(id).ok());
         tokio::select! {
-            looked = services.pools.connections().test(&server) => {
+            looked = services.pools.connections().test(&server, user_id) => {
                 if let Err(error) = looked {
                     // Recorded in the server's row; a retry would add nothing.
                     info!(server = server.settings.name, error, "the test of an MCP server failed");

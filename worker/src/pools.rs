@@ -83,6 +83,8 @@ impl Pools {
             .unseen
             .iter()
             .filter(|server| patterns.may_match_beginning(&format!("{}_", server.settings.name)))
+            // With accounts of users, a server is listed when the first one is connected.
+            .filter(|server| !server.settings.is_per_user())
             .cloned()
             .collect();
         if !wanted.is_empty() {

@@ -254,7 +254,8 @@ async fn test(
     let mut db = caller.begin(&state).await?;
     let before = mcp::get(&mut *db, workspace_id, id).await?.ok_or_else(not_found)?;
     drop(db);
-    let mut probe = Probe::start(&state, &caller, KIND_PROBE, json!({ "serverId": id }), id).await?;
+    let payload = json!({ "serverId": id, "userId": caller.user_id });
+    let mut probe = Probe::start(&state, &caller, KIND_PROBE, payload, id).await?;
     loop {
         let mut db = caller.begin(&state).await?;
         let server = mcp::get(&mut *db, workspace_id, id).await?.ok_or_else(not_found)?;

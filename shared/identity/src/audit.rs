@@ -93,6 +93,9 @@ rejoin_types::text_enum! {
         McpServerCreated = "mcp_server.created",
         McpServerChanged = "mcp_server.changed",
         McpServerDeleted = "mcp_server.deleted",
+        /// A user has agreed to the use of their account at an MCP server.
+        McpAccountAuthorized = "mcp_account.authorized",
+        McpAccountDisconnected = "mcp_account.disconnected",
         /// Tool definitions of an MCP server were approved.
         McpToolsApproved = "mcp_server.tools_approved",
         DataSourceCreated = "data_source.created",

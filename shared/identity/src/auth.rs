@@ -161,6 +161,11 @@ pub fn random_secret() -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
+/// Returns the code challenge of a code verifier by the method `S256` (RFC 7636, section 4.2).
+pub fn code_challenge(verifier: &str) -> String {
+    URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()))
+}
+
 /// Returns the stored hash of a secret.
 pub fn hash_secret(secret: &str) -> Vec<u8> {
     Sha256::digest(secret.as_bytes()).to_vec()

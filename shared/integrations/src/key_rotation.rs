@@ -4,7 +4,7 @@ use serde_json::json;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::{data_sources, google_tokens, webhook_secrets};
+use crate::{data_sources, google_tokens, mcp, webhook_secrets};
 use rejoin_identity::audit::{self, Action, Actor};
 use rejoin_secrets::{MasterKeys, SecretError, entry, envelope};
 
@@ -21,7 +21,8 @@ pub struct Rotated {
     pub first_failure: Option<SecretError>,
 }
 
-/// Re-encrypts the data key of each secret of all projects, of their data sources, Google calendars and webhooks, with
+/// Re-encrypts the data key of each secret of all projects, of their data sources, Google calendars, webhooks and
+/// accounts at MCP servers, with
 /// the first master key, batch by batch; the values' own encryption is kept. An interrupted rotation continues when it is
 /// called again.
 pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotated, SecretError> {
@@ -85,10 +86,12 @@ pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotate
     let sources = data_sources::rotate(db, keys).await?;
     let tokens = google_tokens::rotate(db, keys).await?;
     let webhooks = webhook_secrets::rotate(db, keys).await?;
+    let accounts = mcp::accounts::rotate(db, keys).await?;
     for ((done, failures), what) in [
         (sources, "dataSources"),
         (tokens, "googleCalendars"),
         (webhooks, "webhooks"),
+        (accounts, "mcpAccounts"),
     ] {
         rotated.failed += failures.len() as u64;
         if rotated.first_failure.is_none() {

@@ -2,6 +2,8 @@
 //! `kb.mcp_tools`.
 //!
 //! - `commands`  the operator's list of processes that may be started
+//! - `accounts`  users' accounts at servers that act for each user by itself
+//! - `consents`  users who are asked for their consent by an authorization server
 //! - `oauth`     settings for obtaining tokens for HTTP servers
 //! - `settings`  the settings of a server and their validation
 //! - `template`  `${NAME}` in settings: placeholders for the workspace's secrets
@@ -18,7 +20,9 @@ use uuid::Uuid;
 
 use rejoin_types::ids;
 
+pub mod accounts;
 pub mod commands;
+pub mod consents;
 mod oauth;
 pub mod offers;
 mod settings;

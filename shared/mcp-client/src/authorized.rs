@@ -17,7 +17,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::Sse;
 
-use crate::oauth::{Refusal, Tokens};
+use crate::oauth::{Refusal, TokenSource};
 
 type Error = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
@@ -27,11 +27,11 @@ type Events = BoxStream<'static, Result<Sse, SseError>>;
 #[derive(Clone)]
 pub(crate) struct Authorized {
     http: reqwest::Client,
-    tokens: Arc<Tokens>,
+    tokens: Arc<dyn TokenSource>,
 }
 
 impl Authorized {
-    pub(crate) fn new(http: reqwest::Client, tokens: Arc<Tokens>) -> Self {
+    pub(crate) fn new(http: reqwest::Client, tokens: Arc<dyn TokenSource>) -> Self {
         Self { http, tokens }
     }
 

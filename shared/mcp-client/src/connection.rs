@@ -27,6 +27,7 @@ use crate::http;
 use crate::input::{self, Pending};
 use crate::lifecycle::{self, Running};
 use crate::listing;
+use crate::oauth::{AccountNeeded, UserTokens};
 use crate::redact::Redactor;
 use crate::secrets::ResolvedSettings;
 use crate::stderr;
@@ -52,6 +53,8 @@ pub enum CallError {
     Failed(String),
     /// The server asks the user.
     NeedsInput(Box<InputNeeded>),
+    /// The user must connect an account first, or agree to more.
+    NeedsAccount(AccountNeeded),
 }
 
 /// An open connection to one server.
@@ -62,6 +65,8 @@ pub struct Connection {
     server: String,
     /// Whether it uses tokens: errors after a rejection then mention them.
     is_authorized: bool,
+    /// The tokens of the user for whom it is.
+    user: Option<UserTokens>,
     redactor: Redactor,
     max_result_bytes: usize,
     /// Requests closing.
@@ -86,7 +91,8 @@ impl Connection {
         list_changed: Arc<Notify>,
     ) -> Result<Arc<Self>, OpenError> {
         let redactor = filled.redactor.clone();
-        let is_authorized = filled.oauth.is_some();
+        let user = filled.user.clone();
+        let is_authorized = filled.oauth.is_some() || user.is_some();
         let notifications = NotificationHandler {
             server: server.settings.name.clone(),
             list_changed: list_changed.clone(),
@@ -107,6 +113,7 @@ impl Connection {
             revision: server.revision,
             server: server.settings.name.clone(),
             is_authorized,
+            user,
             redactor,
             max_result_bytes: deps.max_result_bytes,
             close: CancellationToken::new(),
@@ -202,6 +209,12 @@ impl Connection {
     fn words(&self, error: &ServiceError) -> String {
         let words = http::refusal(error.auth_challenge(), self.is_authorized).unwrap_or_else(|| error.to_string());
         answer::cut(self.redactor.text(words))
+    }
+
+    /// Returns why the user must connect an account, if an error comes from that.
+    fn account_needed(&self, error: &ServiceError) -> Option<AccountNeeded> {
+        error.auth_challenge()?;
+        self.user.as_ref()?.needed()
     }
 
     /// The end of a call, also if the server executes it as a task. `given`: what it has asked for before.
@@ -327,10 +340,10 @@ impl Connection {
                 )));
             }
             Ok(Err(error)) => {
-                return Err(CallError::Failed(format!(
-                    "the MCP server {server}: {}",
-                    self.words(&error)
-                )));
+                return Err(match self.account_needed(&error) {
+                    Some(needed) => CallError::NeedsAccount(needed),
+                    None => CallError::Failed(format!("the MCP server {server}: {}", self.words(&error))),
+                });
             }
         };
         let kept = match keep {

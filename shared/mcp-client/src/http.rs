@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::sync::Arc;
 
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::service::ClientInitializeError;
@@ -38,6 +39,18 @@ pub(crate) async fn reach(
         .custom_headers(headers.clone())
         .max_json_response_size(deps.max_result_bytes)
         .max_sse_event_size(deps.max_result_bytes);
+    if let Some(user) = filled.user {
+        let client = Authorized::new(deps.http.clone(), Arc::new(user.clone()));
+        let transport = || StreamableHttpClientTransport::with_client(client.clone(), config.clone());
+        let running = lifecycle::over_http(notifications, transport).await;
+        return running.map_err(
+            |error| match user.needed().filter(|_| error.auth_challenge().is_some()) {
+                Some(needed) => OpenError::Account(needed),
+                None => OpenError::Again(words(&error, true)),
+            },
+        );
+    }
+    let is_per_user = filled.registered.is_some();
     let Some(grant) = filled.oauth else {
         let transport = || StreamableHttpClientTransport::with_client(deps.http.clone(), config.clone());
         let error = match lifecycle::over_http(notifications.clone(), transport).await {
@@ -48,6 +61,11 @@ pub(crate) async fn reach(
             && let Some(running) = by_events(deps, &url, headers, notifications).await
         {
             return Ok(running);
+        }
+        if is_per_user && error.auth_challenge().is_some() {
+            return Err(OpenError::Hopeless(
+                "it requires an account: connect yours, and test the server then".to_owned(),
+            ));
         }
         return Err(OpenError::Again(words(&error, false)));
     };
@@ -81,7 +99,7 @@ async fn by_events(
     }
 }
 
-fn headers(filled: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderValue>, String> {
+pub(crate) fn headers(filled: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderValue>, String> {
     let mut headers = HashMap::new();
     for (name, value) in filled {
         let header = HeaderName::try_from(&name).map_err(|_| format!("{name} is not a valid header name"))?;

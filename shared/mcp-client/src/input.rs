@@ -5,7 +5,7 @@
 //! Invariant: what a server asks for is read from the answer to a call, so that it is known which run is asked. A
 //! request `elicitation/create` of older revisions does not name its call, and is declined.
 
-use rejoin_tools::input::{Field, Form, InputGiven, InputNeeded};
+use rejoin_tools::input::{Connects, Field, Form, InputGiven, InputNeeded};
 use rejoin_types::text;
 use rmcp::model::{
     ClientCapabilities, ElicitRequestParams, ElicitationCapability, ElicitationSchema, FormElicitationCapability,
@@ -23,6 +23,8 @@ const NEEDED_MAX_BYTES: usize = 256 * 1024;
 const CALL: &str = "requestState";
 /// The field with the id of a task.
 const TASK: &str = "taskId";
+/// The field of a call that waits for the user's account: what it was given before, or null. Also the key of its form.
+const ACCOUNT: &str = "account";
 
 /// Announces forms.
 pub(crate) fn announce(capabilities: &mut ClientCapabilities) {
@@ -41,6 +43,9 @@ pub(crate) enum Pending {
 
 impl Pending {
     pub(crate) fn of(state: &Value) -> Self {
+        if let Some(before) = state.get(ACCOUNT) {
+            return Self::of(&before["state"]);
+        }
         match state[TASK].as_str() {
             Some(id) => Self::Task(id.to_owned()),
             None => Self::Call(state[CALL].as_str().map(str::to_owned)),
@@ -52,6 +57,58 @@ impl Pending {
             Self::Call(state) => json!({ CALL: state }),
             Self::Task(id) => json!({ TASK: id }),
         }
+    }
+}
+
+/// Returns what a call that waits for its user's account asks. `given`: what it was given before.
+pub(crate) fn account(
+    server: &str,
+    arguments: Map<String, Value>,
+    given: Option<&InputGiven>,
+    message: String,
+    connects: Connects,
+) -> InputNeeded {
+    let before = given.map(|given| json!({"state": given.state, "responses": given.responses}));
+    InputNeeded {
+        asker: format!("The MCP server {server}"),
+        arguments: Value::Object(arguments),
+        state: json!({ ACCOUNT: before }),
+        forms: vec![Form {
+            key: ACCOUNT.to_owned(),
+            message,
+            fields: Vec::new(),
+            connects: Some(connects),
+        }],
+    }
+}
+
+/// What the answers to a call are about.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Answered {
+    /// The server's forms.
+    Forms,
+    /// The account, which is connected. The call goes on with what it was given before.
+    Account(Option<InputGiven>),
+    /// The user has declined to connect an account, or has not answered.
+    NoAccount,
+}
+
+impl Answered {
+    pub(crate) fn of(given: &InputGiven) -> Self {
+        let Some(before) = given.state.get(ACCOUNT) else {
+            return Self::Forms;
+        };
+        if given
+            .responses
+            .get(ACCOUNT)
+            .is_none_or(|response| response["action"] != "accept")
+        {
+            return Self::NoAccount;
+        }
+        Self::Account(before["responses"].as_object().map(|responses| InputGiven {
+            state: before["state"].clone(),
+            responses: responses.clone(),
+        }))
     }
 }
 
@@ -137,6 +194,7 @@ fn form(key: String, message: String, schema: ElicitationSchema, redactor: &Reda
         key,
         message: answer::cut(text::plain(redactor.text(message))),
         fields,
+        connects: None,
     }
 }
 
@@ -182,6 +240,34 @@ mod tests {
         assert!(refused.contains("web page"), "{refused}");
         let refused = asked(json!({"method": "roots/list"})).unwrap_err();
         assert!(refused.contains("folders"), "{refused}");
+    }
+
+    #[test]
+    fn a_call_that_waits_for_an_account_keeps_what_it_was_given() {
+        let before = InputGiven {
+            state: Pending::Task("7".to_owned()).to_state(),
+            responses: json!({"guest": {"action": "accept"}}).as_object().unwrap().clone(),
+        };
+        let connects = Connects {
+            server_id: uuid::Uuid::nil(),
+            seen: 0,
+        };
+        for given in [None, Some(&before)] {
+            let needed = account("crm", Map::new(), given, "Connect.".to_owned(), connects.clone());
+            let answered = |action: &str| InputGiven {
+                state: needed.state.clone(),
+                responses: json!({ "account": { "action": action } }).as_object().unwrap().clone(),
+            };
+            assert_eq!(
+                Answered::of(&answered("accept")),
+                Answered::Account(given.cloned()),
+                "{given:?}"
+            );
+            assert_eq!(Answered::of(&answered("decline")), Answered::NoAccount);
+            let pending = given.map_or(Pending::Call(None), |given| Pending::of(&given.state));
+            assert_eq!(Pending::of(&needed.state), pending);
+        }
+        assert_eq!(Answered::of(&before), Answered::Forms);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! - `sse`          the transport of servers of the oldest revision
 //! - `net`          the HTTP client for URLs from a project
 //! - `authorized`   HTTP with a token in each request
-//! - `oauth`        tokens by the client-credentials grant
+//! - `oauth`        tokens by the client-credentials grant, and of users' accounts
 //! - `breaker`      circuit breaker for failing servers
 //! - `secrets`      resolves `${NAME}` in settings
 //! - `redact`       removes secrets from servers' output
@@ -59,6 +59,7 @@ use rejoin_types::file_ref::FileRef;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use tracing::error;
+use uuid::Uuid;
 
 pub use answer::{Keep, Part};
 
@@ -166,6 +167,7 @@ impl McpArgs {
             connect: Duration::from_secs(self.mcp_connect_s),
             call,
             idle: Duration::from_secs(self.mcp_idle_s),
+            origin: self.public_url.clone(),
             pause: Duration::from_secs(self.mcp_pause_s),
             files,
         };
@@ -226,8 +228,8 @@ impl Tool for McpTool {
         self.called(context, arguments, Some(&given)).await
     }
 
-    async fn abandon(&self, state: &Value) {
-        self.connections.abandon(&self.server, state).await;
+    async fn abandon(&self, user_id: Option<Uuid>, state: &Value) {
+        self.connections.abandon(&self.server, user_id, state).await;
     }
 }
 
@@ -249,7 +251,7 @@ impl McpTool {
             is_first: AtomicBool::new(true),
         };
         self.connections
-            .call(&self.server, &self.name, arguments, given, &keep)
+            .call(&self.server, context.user_id, &self.name, arguments, given, &keep)
             .await
     }
 }

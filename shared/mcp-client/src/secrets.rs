@@ -9,7 +9,7 @@ use rejoin_secrets::MasterKeys;
 use serde_json::{Map, Value};
 use sqlx::PgPool;
 
-use crate::oauth::Grant;
+use crate::oauth::{Grant, UserTokens};
 use crate::redact::Redactor;
 
 /// A server's settings with resolved secrets.
@@ -20,8 +20,12 @@ pub struct ResolvedSettings {
     pub headers: Vec<(String, String)>,
     /// Environment variables of a process.
     pub env: Vec<(String, String)>,
-    /// How access tokens are obtained, if the server needs them.
+    /// How access tokens are obtained by the client-credentials grant.
     pub oauth: Option<Grant>,
+    /// The settings of a server with accounts of users.
+    pub registered: Option<Grant>,
+    /// The tokens of the user for whom the connection is.
+    pub user: Option<UserTokens>,
     /// Knows every secret in these settings.
     pub redactor: Redactor,
 }
@@ -74,12 +78,16 @@ pub(crate) async fn fill(db: &PgPool, keys: Option<&MasterKeys>, server: &Server
         })
     });
     let oauth = oauth.transpose()?;
+    let is_per_user = settings.is_per_user();
     let travelling = oauth.iter().flat_map(Grant::hidden).collect::<Vec<_>>();
+    let (oauth, registered) = if is_per_user { (None, oauth) } else { (oauth, None) };
     Ok(ResolvedSettings {
         url: settings.url.as_deref().map(&fill).transpose()?,
         headers: all(&settings.headers)?,
         env: all(&settings.env)?,
         redactor: Redactor::new(values.into_values().chain(travelling)),
+        registered,
         oauth,
+        user: None,
     })
 }

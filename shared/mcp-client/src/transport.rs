@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use crate::input;
+use crate::oauth::AccountNeeded;
 use crate::redact::Redactor;
 
 /// Shared dependencies of connections.
@@ -80,6 +81,9 @@ pub enum OpenError {
     /// A retry may succeed.
     #[error("{0}")]
     Again(String),
+    /// The user must connect an account first, or agree to more.
+    #[error("{0}")]
+    Account(AccountNeeded),
 }
 
 impl OpenError {
@@ -87,6 +91,7 @@ impl OpenError {
         match self {
             OpenError::Hopeless(words) => OpenError::Hopeless(change(words)),
             OpenError::Again(words) => OpenError::Again(change(words)),
+            OpenError::Account(needed) => OpenError::Account(needed),
         }
     }
 }

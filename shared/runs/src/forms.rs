@@ -1,7 +1,7 @@
 //! Forms of tools: what a tool asks its user in the middle of a call ([`rejoin_tools::input`]). Each field of a form is a question
 //! (`questions`). Its stored answer is a text or a list of texts, as that of any question; here it becomes the value of the field.
 
-use rejoin_tools::input::InputNeeded;
+use rejoin_tools::input::{Connects, InputNeeded};
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
 
@@ -51,6 +51,9 @@ pub struct FormField {
     pub name: Option<String>,
     pub required: bool,
     pub schema: Value,
+    /// The account that its form waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connects: Option<Connects>,
 }
 
 /// What an answer says about a field.
@@ -242,6 +245,7 @@ mod tests {
             name: Some("value".to_owned()),
             required: true,
             schema,
+            connects: None,
         }
     }
 

@@ -2,7 +2,11 @@
 //! `confirm` by a definition). A call of a client's tool is one, too: its answer is what the client returned. The run
 //! waits until all of its questions are answered. A field of a tool's form (`forms`) is an agent's question with its field.
 //!
+//! - `connecting` questions that wait until their user has connected an account
+//!
 //! States: pending -> answered | expired | cancelled. An answer is validated against its question before it is stored.
+
+pub mod connecting;
 
 use chrono::{DateTime, Utc};
 use rejoin_types::events::Kind;

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 /// What a tool needs before its call can go on. Nothing of the call is in progress meanwhile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,18 @@ pub struct Form {
     pub message: String,
     /// Empty: the user only agrees or declines.
     pub fields: Vec<Field>,
+    /// The account that the user is to connect meanwhile; the form is accepted when that is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connects: Option<Connects>,
+}
+
+/// An account of the user at an MCP server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Connects {
+    pub server_id: Uuid,
+    /// When the user had agreed last, in microseconds since 1970, as the tool has seen it. 0: never.
+    pub seen: i64,
 }
 
 /// A field of a form.

@@ -114,8 +114,8 @@ pub trait Tool: Send + Sync {
         Err(ToolError::RespondToModel(format!("{name} does not ask for input")))
     }
     /// Ends a call that has asked its user and is not made again, where its [state](InputNeeded::state) stands for work
-    /// in progress. Failures are ignored: the work expires.
-    async fn abandon(&self, _state: &Value) {}
+    /// in progress for this user. Failures are ignored: the work expires.
+    async fn abandon(&self, _user_id: Option<Uuid>, _state: &Value) {}
     /// Returns the call's operation on an entity, in words for users, published when it begins and when it ends. Looks
     /// up the names of ids. The caller sets its `status`, and the id of a created entity (`id` of its output).
     async fn operation(&self, _context: &ToolContext, _arguments: &Value) -> Option<Operation> {

@@ -61,6 +61,8 @@ async fn main() -> anyhow::Result<()> {
         env: Vec::new(),
         redactor: Redactor::new(oauth.iter().flat_map(Grant::hidden)),
         oauth,
+        registered: None,
+        user: None,
     };
     let said = anyhow::Error::msg::<String>;
     let connection = Connection::open(&means, &server, filled, Arc::new(Notify::new())).await?;

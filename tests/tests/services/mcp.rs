@@ -1,5 +1,6 @@
 //! MCP in both directions: servers that agents use, and the endpoint `/mcp` that other programs use.
 
+mod accounts;
 mod conformance;
 mod elicitation;
 mod endpoint;

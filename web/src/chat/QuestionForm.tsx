@@ -41,7 +41,9 @@ export function QuestionForm({ question, plan }: { question: Question; plan?: Pl
   };
   return (
     <form className="question" onSubmit={submit} aria-label="The agent asks">
-      <p>{asked}</p>
+      <p>
+        <Asked text={asked} />
+      </p>
       <fieldset disabled={isSent}>
         <legend className="hidden">Answers</legend>
         {question.interactionType === 'confirm' ? (
@@ -92,6 +94,25 @@ export function QuestionForm({ question, plan }: { question: Question; plan?: Pl
       </fieldset>
       {error ? <ErrorNote error={error} /> : null}
     </form>
+  );
+}
+
+/** The page on which a user connects an account, wherever the server is reached. */
+const ACCOUNT_PAGE = /(?:https?:\/\/[^\s/]+)?\/mcp\/connect\?server=([0-9a-f-]{36})/;
+
+/** The text of a question. No link in it but that to our own page can be followed: the text may be a tool's. */
+function Asked({ text }: { text: string }) {
+  const found = ACCOUNT_PAGE.exec(text);
+  if (!found) return text;
+  const end = found.index + found[0].length;
+  return (
+    <>
+      {text.slice(0, found.index)}
+      <a href={`/mcp/connect?server=${found[1]}`} target="_blank" rel="noopener">
+        {found[0]}
+      </a>
+      {text.slice(end)}
+    </>
   );
 }
 

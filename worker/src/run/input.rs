@@ -54,7 +54,7 @@ impl Execution {
             }
             Err(why) => {
                 if let Some(tool) = self.tool(&call.tool_name) {
-                    tool.abandon(&state).await;
+                    tool.abandon(self.request.run.user_id, &state).await;
                 }
                 let duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
                 Ok(Some(Ended::failed(why, duration_ms)))
@@ -160,7 +160,7 @@ impl Execution {
     /// Ends what the tool of a call keeps for its answers: the call will not be made again.
     pub(super) async fn abandon_input(&self, call: &ToolCallRow) {
         if let (Some(awaited), Some(tool)) = (AwaitedInput::of(call), self.tool(&call.tool_name)) {
-            tool.abandon(&awaited.needed.state).await;
+            tool.abandon(self.request.run.user_id, &awaited.needed.state).await;
         }
     }
 }
@@ -188,9 +188,12 @@ fn questions_of(awaited: &AwaitedInput) -> Result<Vec<NewQuestion>, String> {
             name: name.map(str::to_owned),
             required,
             schema: schema.clone(),
+            connects: form.connects.clone(),
         };
         if form.fields.is_empty() {
-            let options = vec![option("Accept", ACCEPT), option("Decline", DECLINE)];
+            // Connecting the account accepts; the option is for a user who has done so.
+            let accept = if form.connects.is_some() { "Continue" } else { "Accept" };
+            let options = vec![option(accept, ACCEPT), option("Decline", DECLINE)];
             let text = format!("{asker} asks: {}", form.message);
             questions.push(new_question(text, options, "buttons", field(None, true, &Value::Null)));
         }

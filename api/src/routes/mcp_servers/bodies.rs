@@ -37,15 +37,18 @@ impl From<Offered> for OfferedTool {
     }
 }
 
-/// How to get a token for an http server: the client-credentials grant
+/// How to get a token for an http server: by the client-credentials grant, or with an account of each user
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ServerOAuth {
-    /// OAuth client id
-    #[serde(alias = "client_id")]
+    /// Whether each user connects an account at the server (`/api/mcp-accounts`), with which their runs act
+    #[serde(default, alias = "per_user", skip_serializing_if = "std::ops::Not::not")]
+    pub per_user: bool,
+    /// OAuth client id; with `perUser`, absent: the client registers itself
+    #[serde(default, alias = "client_id", skip_serializing_if = "String::is_empty")]
     pub client_id: String,
-    /// Refers to a secret of the project, as `${NAME}`
-    #[serde(alias = "client_secret")]
+    /// Refers to a secret of the project, as `${NAME}`; with `perUser`, absent: a public client
+    #[serde(default, alias = "client_secret", skip_serializing_if = "String::is_empty")]
     pub client_secret: String,
     /// OAuth scopes; absent: those that the server asks for
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -58,6 +61,7 @@ pub struct ServerOAuth {
 impl From<OAuth> for ServerOAuth {
     fn from(oauth: OAuth) -> Self {
         Self {
+            per_user: oauth.per_user,
             client_id: oauth.client_id,
             client_secret: oauth.client_secret,
             scopes: oauth.scopes,
@@ -69,6 +73,7 @@ impl From<OAuth> for ServerOAuth {
 impl From<ServerOAuth> for OAuth {
     fn from(oauth: ServerOAuth) -> Self {
         Self {
+            per_user: oauth.per_user,
             client_id: oauth.client_id,
             client_secret: oauth.client_secret,
             scopes: oauth.scopes,

@@ -62,6 +62,10 @@ const TAGS: [(&str, &str); 48] = [
         "The records of runs: their messages and tool calls, at three levels of detail.",
     ),
     ("keys", "API keys of a project."),
+    (
+        "mcp accounts",
+        "The caller's accounts at MCP servers whose tools act for each user.",
+    ),
     ("mcp servers", "MCP servers of a project, and their tools."),
     ("model prices", "A project's prices of models."),
     ("models", "The model catalogue."),

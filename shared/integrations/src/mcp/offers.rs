@@ -172,7 +172,8 @@ pub async fn record(
     let left_out = serde_json::to_value(&listed.left_out).unwrap_or_default();
     changes |= server.left_out != left_out;
     let gone = known.into_values().filter(|tool| tool.offered).map(|tool| tool.name);
-    let gone: Vec<String> = gone.collect();
+    // A user's account may see a part of the tools only: what it does not list may be offered to others.
+    let gone: Vec<String> = gone.filter(|_| !server.settings.is_per_user()).collect();
     if !gone.is_empty() {
         changes = true;
         sqlx::query!(

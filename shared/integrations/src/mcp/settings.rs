@@ -188,6 +188,11 @@ impl Settings {
         .collect()
     }
 
+    /// Returns whether each run acts with its user's account.
+    pub fn is_per_user(&self) -> bool {
+        self.oauth.as_ref().is_some_and(|oauth| oauth.per_user)
+    }
+
     /// Returns whether `other` has the same connection settings.
     pub(super) fn is_reached_like(&self, other: &Self) -> bool {
         (self.transport, &self.command, &self.env) == (other.transport, &other.command, &other.env)
@@ -290,6 +295,7 @@ mod tests {
     #[test]
     fn a_token_and_a_header_of_the_same_name_do_not_go_together() {
         let oauth = OAuth {
+            per_user: false,
             client_id: "rejoin".to_owned(),
             client_secret: "${SECRET}".to_owned(),
             scopes: Vec::new(),

@@ -1,5 +1,5 @@
-//! Requests to URLs named by others: checked, bounded in time and size, with errors in words. Called by `oauth` and
-//! `discovery`.
+//! Requests to URLs named by others: checked, bounded in time and size, with errors in words. Called by all files of
+//! `oauth`.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use crate::redact::Redactor;
 use rejoin_egress::ssrf_guard::Hosts;
 
 /// Timeout of a response.
-const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// Maximum size of a response, in bytes.
 const ANSWER_MAX_BYTES: usize = 256 * 1024;
 /// Maximum length of an error's description, in characters.
 const WORDS_MAX_CHARS: usize = 300;
 
 /// The HTTP client for authorization servers. It must check names against the host policy, and follow no redirects.
-pub(super) struct OAuthClient {
-    pub(super) http: reqwest::Client,
-    pub(super) hosts: Hosts,
-    pub(super) redactor: Redactor,
+pub(crate) struct OAuthClient {
+    pub(crate) http: reqwest::Client,
+    pub(crate) hosts: Hosts,
+    pub(crate) redactor: Redactor,
 }
 
 /// A response.
@@ -43,6 +43,15 @@ impl OAuthClient {
             Ok(())
         } else {
             Err("it must start with https://".to_owned())
+        }
+    }
+
+    /// Err: why no user is sent to this URL.
+    pub(super) fn may_lead_users(&self, url: &Url) -> Result<(), String> {
+        if url.scheme() == "https" || url.scheme() == "http" && self.hosts.name(url) {
+            Ok(())
+        } else {
+            Err(format!("{} must start with https://", shown(url)))
         }
     }
 

@@ -1,6 +1,6 @@
 //! Discovers the authorization server of an MCP server, as the protocol's chapter on authorization specifies: the
 //! server names its protected resource metadata (RFC 9728), which names the authorization server, whose metadata (RFC
-//! 8414, or OpenID Connect) name the token endpoint. Called by `oauth`.
+//! 8414, or OpenID Connect) name its endpoints. Called by `client_tokens` and `consent`.
 //!
 //! Invariant: metadata are used only if they describe the requested server or issuer.
 
@@ -47,43 +47,167 @@ impl Endpoint {
     }
 }
 
+/// What a server and its authorization server publish.
+struct Published {
+    /// The resource metadata; null: none.
+    resource: Value,
+    issuer: String,
+    /// The issuer's metadata.
+    metadata: Value,
+}
+
+impl Published {
+    async fn find(client: &OAuthClient, server: &Url, challenge: Option<&str>) -> Result<Self, Refusal> {
+        let resource = resource_metadata(client, server, challenge).await?;
+        let named = resource["authorization_servers"][0].as_str();
+        // Servers of the protocol's version of March 2025 publish no resource metadata, and are their own authorization
+        // servers.
+        let issuer = named.map_or_else(|| server.origin().ascii_serialization(), str::to_owned);
+        let metadata = issuer_metadata(client, server, &issuer).await?;
+        Ok(Self {
+            resource,
+            issuer,
+            metadata,
+        })
+    }
+
+    /// Returns a required endpoint, such as `token_endpoint`.
+    fn endpoint(&self, name: &str) -> Result<Url, Refusal> {
+        let url = self.metadata[name].as_str().unwrap_or_default();
+        let what = name.replace('_', " ");
+        Url::parse(url).map_err(|error| Refusal::permanent(format!("the {what} given by {}: {error}", self.issuer)))
+    }
+
+    /// Returns the resource of tokens.
+    fn resource(&self, server: &Url) -> String {
+        match self.resource["resource"].as_str() {
+            Some(resource) => resource.to_owned(),
+            None => resource_of(server),
+        }
+    }
+
+    /// Returns the scopes that the server supports. None: it lists none, or too many.
+    fn scopes(&self) -> Option<String> {
+        let scopes: Vec<&str> = listed(&self.resource["scopes_supported"]).collect();
+        (1..=MAX_SCOPES).contains(&scopes.len()).then(|| scopes.join(" "))
+    }
+
+    /// Returns how the token endpoint takes client secrets: whether as form fields only. None: not at all.
+    fn secret_in_body(&self) -> Option<bool> {
+        let methods = &self.metadata["token_endpoint_auth_methods_supported"];
+        let takes = |method: &str| listed(methods).any(|one| one == method);
+        // Basic authentication is the default of RFC 8414.
+        if methods.is_null() || takes("client_secret_basic") {
+            Some(false)
+        } else {
+            takes("client_secret_post").then_some(true)
+        }
+    }
+
+    fn lists(&self, name: &str, value: &str) -> bool {
+        listed(&self.metadata[name]).any(|one| one == value)
+    }
+}
+
 /// Discovers the endpoint.
 pub(super) async fn find(client: &OAuthClient, server: &Url, challenge: Option<&str>) -> Result<Endpoint, Refusal> {
-    let resource = resource_metadata(client, server, challenge).await?;
-    let named = resource["authorization_servers"][0].as_str();
-    // Servers of the protocol's version of March 2025 publish no resource metadata, and are their own authorization
-    // servers.
-    let issuer = named.map_or_else(|| server.origin().ascii_serialization(), str::to_owned);
-    let metadata = issuer_metadata(client, server, &issuer).await?;
-    let endpoint = metadata["token_endpoint"].as_str().unwrap_or_default();
-    let url = Url::parse(endpoint)
-        .map_err(|error| Refusal::permanent(format!("the token endpoint given by {issuer}: {error}")))?;
-    let methods = &metadata["token_endpoint_auth_methods_supported"];
-    let takes = |method: &str| listed(methods).any(|one| one == method);
-    // Basic authentication is the default of RFC 8414.
-    let secret_in_body = if methods.is_null() || takes("client_secret_basic") {
-        false
-    } else if takes("client_secret_post") {
-        true
-    } else {
-        return Err(Refusal::permanent(format!(
+    let published = Published::find(client, server, challenge).await?;
+    let url = published.endpoint("token_endpoint")?;
+    let secret_in_body = published.secret_in_body().ok_or_else(|| {
+        let methods = &published.metadata["token_endpoint_auth_methods_supported"];
+        Refusal::permanent(format!(
             "the token endpoint {} does not accept client secrets, only: {}",
             shown(&url),
             listed(methods).collect::<Vec<_>>().join(", ")
-        )));
-    };
-    let scopes: Vec<&str> = listed(&resource["scopes_supported"]).collect();
-    let supported = (1..=MAX_SCOPES).contains(&scopes.len()).then(|| scopes.join(" "));
+        ))
+    })?;
     let endpoint = Endpoint {
         url,
-        scope: supported,
-        resource: match resource["resource"].as_str() {
-            Some(resource) => resource.to_owned(),
-            None => resource_of(server),
-        },
+        scope: published.scopes(),
+        resource: published.resource(server),
         secret_in_body,
     };
     Ok(endpoint.challenged(challenge))
+}
+
+/// An authorization server that users can be sent to.
+#[derive(Debug)]
+pub(super) struct AuthorizationServer {
+    pub(super) issuer: String,
+    pub(super) authorization_endpoint: Url,
+    pub(super) token_endpoint: Url,
+    pub(super) revocation_endpoint: Option<Url>,
+    pub(super) registration_endpoint: Option<Url>,
+    /// Whether it reads client metadata documents.
+    pub(super) reads_documents: bool,
+    /// Whether it takes clients without a secret.
+    pub(super) takes_public: bool,
+    /// How it takes secrets: whether as form fields only. None: not at all.
+    pub(super) secret_in_body: Option<bool>,
+    /// Whether its answers name it (RFC 9207).
+    pub(super) names_issuer: bool,
+    /// Whether a refresh token has to be asked for by the scope `offline_access`.
+    pub(super) has_offline_scope: bool,
+    /// The resource of the tokens (RFC 8707).
+    pub(super) resource: String,
+    /// The scopes that the MCP server requires, or supports.
+    pub(super) scope: Option<String>,
+}
+
+/// Discovers where users of an MCP server are sent.
+pub(super) async fn authorization_server(
+    client: &OAuthClient,
+    server: &Url,
+    challenge: Option<&str>,
+) -> Result<AuthorizationServer, Refusal> {
+    let published = Published::find(client, server, challenge).await?;
+    let issuer = &published.issuer;
+    let refused = |what: String| Refusal::permanent(format!("the authorization server {issuer} {what}"));
+    // A server that does not publish it may ignore the challenge: codes could be stolen.
+    if !published.lists("code_challenge_methods_supported", "S256") {
+        return Err(refused(
+            "does not support PKCE by the method S256 (code_challenge_methods_supported)".to_owned(),
+        ));
+    }
+    let grants = &published.metadata["grant_types_supported"];
+    if !grants.is_null() && !published.lists("grant_types_supported", "authorization_code") {
+        return Err(refused("does not support the grant authorization_code".to_owned()));
+    }
+    let authorization_endpoint = published.endpoint("authorization_endpoint")?;
+    // The user's browser goes there.
+    client.may_lead_users(&authorization_endpoint).map_err(|words| {
+        refused(format!(
+            "names an authorization endpoint to which no user is sent: {words}"
+        ))
+    })?;
+    let token_endpoint = published.endpoint("token_endpoint")?;
+    let optional = |name: &str| published.metadata[name].as_str().and_then(|url| Url::parse(url).ok());
+    let scope = challenge.and_then(|challenge| parameter(challenge, "scope"));
+    Ok(AuthorizationServer {
+        authorization_endpoint,
+        token_endpoint,
+        revocation_endpoint: optional("revocation_endpoint"),
+        registration_endpoint: optional("registration_endpoint"),
+        reads_documents: published.metadata["client_id_metadata_document_supported"] == true,
+        takes_public: published.lists("token_endpoint_auth_methods_supported", "none"),
+        secret_in_body: published.secret_in_body(),
+        names_issuer: published.metadata["authorization_response_iss_parameter_supported"] == true,
+        has_offline_scope: published.lists("scopes_supported", "offline_access"),
+        resource: published.resource(server),
+        scope: scope.or_else(|| published.scopes()),
+        issuer: published.issuer,
+    })
+}
+
+/// Returns the error of a request that an MCP server has rejected with a new token.
+pub(super) fn rejection(client: &OAuthClient, server: &Url, challenge: Option<&str>) -> String {
+    let parameter = |name: &str| challenge.and_then(|challenge| parameter(challenge, name));
+    let (error, description) = (parameter("error"), parameter("error_description"));
+    format!(
+        "{} responded with 401 Unauthorized to a new token{}",
+        shown(server),
+        client.because(error.as_deref(), description.as_deref())
+    )
 }
 
 /// Returns the server's resource metadata; null: none.

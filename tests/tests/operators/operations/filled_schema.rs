@@ -201,6 +201,19 @@ async fn fill_mcp(app: &TestApp) {
         .execute(&app.db.pool)
         .await
         .expect("a product");
+    sqlx::raw_sql(
+        "insert into kb.mcp_accounts (id, project_id, server_id, user_id, revision, issuer, requested_scopes, scopes, key_id, wrapped_key, ciphertext)
+             select gen_random_uuid(), s.project_id, s.id, u.id, 1, 'https://login.example', '{}', '{}', 'a', repeat('x', 60)::bytea,
+                    repeat('x', 40)::bytea
+             from kb.project_mcp_servers s, kb.users u limit 1;
+         insert into kb.mcp_consents (id, state_hash, project_id, server_id, user_id, revision, verifier, redirect_url, client_url, expires_at)
+             select gen_random_uuid(), sha256('consent'), project_id, server_id, user_id, 1, 'x', 'https://rejoin.example/mcp/connect',
+                    'https://rejoin.example/api/mcp-client', now()
+             from kb.mcp_accounts",
+    )
+    .execute(&app.db.pool)
+    .await
+    .expect("an account");
     sqlx::query("insert into kb.mcp_sessions (id, project_id, user_id, state) values ('a', $1, $2, '{}')")
         .bind(app.db.workspace_id)
         .bind(app.db.user_id)

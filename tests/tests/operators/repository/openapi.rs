@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::layout::{MEMBERS, sources};
 
 /// Endpoints for operators without a key.
-const OPEN: [&str; 3] = ["/livez", "/readyz", "/metrics"];
+const OPEN: [&str; 4] = ["/livez", "/readyz", "/metrics", "/api/mcp-client"];
 /// Protected by their secret addresses.
 const BY_ADDRESS: [&str; 4] = [
     "/api/calendar-feeds/{file}",
@@ -29,7 +29,7 @@ const BY_ADDRESS: [&str; 4] = [
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
 /// Schemas with the names of other protocols, or of earlier chat pages.
-const OTHERS_NAMES: [&str; 3] = ["Operation", "ContextShift", "ContextShiftEvent"];
+const OTHERS_NAMES: [&str; 4] = ["Operation", "ContextShift", "ContextShiftEvent", "McpClientDocument"];
 
 fn document() -> Value {
     serde_json::to_value(rejoin_api::routes::document()).unwrap()

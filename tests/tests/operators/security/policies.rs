@@ -68,7 +68,7 @@ fn key_of(table: &str) -> &'static str {
         "kb.secrets" => "name",
         "kb.google_consents" => "state_hash::text",
         "kb.google_links" => "calendar_id::text",
-        "kb.webhook_secrets" => "id::text",
+        "kb.mcp_accounts" | "kb.mcp_consents" | "kb.webhook_secrets" => "id::text",
         _ => "row(tableoid, ctid)::text",
     }
 }

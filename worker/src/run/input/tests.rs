@@ -22,6 +22,7 @@ fn awaited(fields: &[(&str, bool, Value)]) -> AwaitedInput {
                 key: "guest".to_owned(),
                 message: "Who comes?".to_owned(),
                 fields: fields.collect(),
+                connects: None,
             }],
         },
     }

@@ -36,7 +36,7 @@ const CONVERSATION: Rule = As(&[("conversation_id", "kb.chat_conversations", "id
 const RUN: Rule = As(&[("run_id", "kb.agent_runs", "id")]);
 
 /// All tables with rows visible to the API's role, parents first.
-pub(super) const TABLES: [(&str, Rule); 63] = [
+pub(super) const TABLES: [(&str, Rule); 65] = [
     ("kb.chat_conversations", By("owner_user_id")),
     ("kb.agent_runs", ConversationOrMaker),
     ("kb.agent_plans", ConversationOrMaker),
@@ -74,6 +74,8 @@ pub(super) const TABLES: [(&str, Rule); 63] = [
     ),
     ("kb.graph_changes", Project),
     ("kb.idempotency_keys", By("user_id")),
+    ("kb.mcp_accounts", By("user_id")),
+    ("kb.mcp_consents", By("user_id")),
     ("kb.mcp_sessions", By("user_id")),
     ("kb.mcp_tools", As(&[("server_id", "kb.project_mcp_servers", "id")])),
     ("kb.message_feedback", By("user_id")),
