@@ -9,8 +9,8 @@
 //! - `token_endpoint` requests to token endpoints, and their answers
 //! - `client`         requests to URLs named by others
 //!
-//! rmcp has an OAuth client, too: its feature `auth` needs the crate `oauth2`, keeps tokens for one user in one process,
-//! and does not check addresses ([decision 0069](../../../docs/decisions/0069-accounts-at-mcp-servers.md)).
+//! rmcp has an OAuth client, too: its feature `auth` needs the crate `oauth2`, and renews tokens without regard to
+//! other workers ([decision 0069](../../../docs/decisions/0069-accounts-at-mcp-servers.md)).
 //!
 //! Invariants: all addresses are checked; the redactor knows a token before anyone can use it; one task fetches, the
 //! others wait.
