@@ -213,8 +213,7 @@ impl Connection {
 
     /// Returns why the user must connect an account, if an error comes from that.
     fn account_needed(&self, error: &ServiceError) -> Option<AccountNeeded> {
-        error.auth_challenge()?;
-        self.user.as_ref()?.needed()
+        self.user.as_ref()?.needed(error.auth_challenge())
     }
 
     /// The end of a call, also if the server executes it as a task. `given`: what it has asked for before.

@@ -43,12 +43,10 @@ pub(crate) async fn reach(
         let client = Authorized::new(deps.http.clone(), Arc::new(user.clone()));
         let transport = || StreamableHttpClientTransport::with_client(client.clone(), config.clone());
         let running = lifecycle::over_http(notifications, transport).await;
-        return running.map_err(
-            |error| match user.needed().filter(|_| error.auth_challenge().is_some()) {
-                Some(needed) => OpenError::Account(needed),
-                None => OpenError::Again(words(&error, true)),
-            },
-        );
+        return running.map_err(|error| match user.needed(error.auth_challenge()) {
+            Some(needed) => OpenError::Account(needed),
+            None => OpenError::Again(words(&error, true)),
+        });
     }
     let is_per_user = filled.registered.is_some();
     let Some(grant) = filled.oauth else {

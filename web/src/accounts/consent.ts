@@ -17,7 +17,9 @@ export function takeAccountConsent(): void {
   const [state, code, error, iss] = ['state', 'code', 'error', 'iss'].map((name) => search.get(name));
   if (!state) return;
   history.replaceState(history.state, '', BACK);
-  if (code || error) brought = { state, ...(iss && { iss }), ...(error ? { error } : { code }) };
+  const issuer = iss ? { iss } : {};
+  if (error) brought = { state, error, ...issuer };
+  else if (code) brought = { state, code, ...issuer };
 }
 
 /** Sends it, once for all who ask; null: there is none, or it was sent before a reload. */

@@ -116,7 +116,7 @@ async fn register(
     Ok(registered)
 }
 
-/// Returns what this client says about itself, without its authentication.
+/// Returns this client's metadata, without its authentication.
 fn document(redirect_url: &str) -> Value {
     // A native application by RFC 8252 is one that users are sent back to on their own machine.
     let is_local = redirect_url.starts_with("http://");
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_registered_client_authenticates_as_the_server_says() {
+    fn a_registered_client_authenticates_as_it_was_registered() {
         let of = |answer: Value, asked: &str| {
             let client = registered(&answer, asked)?;
             Some((client.client_id, client.client_secret, client.secret_in_body))

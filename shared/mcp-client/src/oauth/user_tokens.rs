@@ -104,9 +104,11 @@ impl UserTokens {
         }))
     }
 
-    /// Returns why the user must connect an account, if a request was refused for that.
-    pub(crate) fn needed(&self) -> Option<AccountNeeded> {
-        self.0.needed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns why the user must connect an account, if a request was refused for that: with a challenge in our words
+    /// (`authorized`).
+    pub(crate) fn needed(&self, challenge: Option<&str>) -> Option<AccountNeeded> {
+        let needed = self.0.needed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        needed.filter(|needed| challenge == Some(needed.why.as_str()))
     }
 
     /// Notes that only the user can help.
