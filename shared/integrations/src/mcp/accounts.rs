@@ -22,8 +22,8 @@ pub const KIND_DISCONNECT: &str = "mcp_disconnect";
 /// Maximum number of accounts per statement of sweeps and rotations.
 const SWEPT: i64 = 100;
 
-/// What is sealed of an account: its tokens, and the client to which they were issued.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What is sealed of an account: its tokens, and the client to which they were issued. Not `Debug`: no log has them.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tokens {
     pub access_token: String,
@@ -43,7 +43,7 @@ pub struct Tokens {
 }
 
 /// Tokens as an authorization server has issued them.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Issued {
     pub tokens: Tokens,
     /// How long the access token is used, in seconds. None: until it is refused.

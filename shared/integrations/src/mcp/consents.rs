@@ -45,7 +45,6 @@ pub struct Plan {
 }
 
 /// A consent that has begun, for the request that waits for its plan.
-#[derive(Debug)]
 pub struct Begun {
     pub id: Uuid,
     state: String,
@@ -225,8 +224,7 @@ pub async fn end(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<(), 
     Ok(())
 }
 
-/// A consent, for a worker.
-#[derive(Debug)]
+/// A consent, for a worker. Not `Debug`: no log has the code.
 pub struct Consent {
     pub id: Uuid,
     pub owner: Owner,

@@ -67,7 +67,6 @@ pub(super) fn request(
 }
 
 /// A token as an endpoint has issued it.
-#[derive(Debug)]
 pub(super) struct Issued {
     pub(super) access_token: String,
     /// How long it is used. None: until the server rejects it.
