@@ -255,6 +255,7 @@ pub async fn untaken(db: impl PgExecutor<'_>, seconds: f64, limit: i64) -> Resul
         r#"select c.id, c.status = 'running' as "was_lost!" from kb.remote_calls c join queue.jobs j on j.id = c.job_id
          where c.ended_at is null and j.state = 'available'
            and greatest(c.handed_out_at, c.created_at, j.run_at) < now() - make_interval(secs => $1)
+           and not cells.is_held(c.project_id)
          order by c.created_at limit $2"#,
         seconds,
         limit
@@ -267,7 +268,8 @@ pub async fn untaken(db: impl PgExecutor<'_>, seconds: f64, limit: i64) -> Resul
 pub async fn orphaned(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select c.id from kb.remote_calls c join kb.agent_runs r on r.id = c.run_id
-         where c.ended_at is null and r.state not in ('queued', 'running', 'waiting') limit $1",
+         where c.ended_at is null and r.state not in ('queued', 'running', 'waiting') and not cells.is_held(c.project_id)
+         limit $1",
         limit
     )
     .fetch_all(db)

@@ -4,6 +4,7 @@
 //!
 //! Invariant: the scope is set for one transaction, never for a connection; a transaction without a scope sees no rows.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::{Object, Pool};
@@ -15,11 +16,22 @@ use crate::{PgError, transactions};
 use rejoin_types::digest::hex;
 use rejoin_types::owner::Owner;
 
+/// Whether transactions of users ask if their workspace is being moved to another database.
+static ASKS_FOR_HOLDS: AtomicBool = AtomicBool::new(false);
+
+/// From its call, each transaction of a user in this process begins with `cells.enter`, in the same message: it is read-only while its
+/// workspace is held, and refused with a transient error where its workspace has left. For processes that serve several databases.
+pub fn ask_for_holds() {
+    ASKS_FOR_HOLDS.store(true, Ordering::Relaxed);
+}
+
 /// The row-level-security scope of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// One user, in one workspace: the API's usual scope.
     User(Owner),
+    /// The same in the directory, for what belongs to identity: wherever the workspace lives.
+    Directory(Owner),
     /// Authentication: the caller is not known yet.
     Login,
     /// A user who manages access to the workspace: the rights of authentication, in that workspace only.
@@ -35,7 +47,12 @@ impl Scope {
     /// be inserted safely.)
     fn begin_sql(self) -> String {
         match self {
-            Scope::User(owner) => format!(
+            Scope::User(owner) if ASKS_FOR_HOLDS.load(Ordering::Relaxed) => format!(
+                "select cells.enter('{}'); {}",
+                owner.workspace_id,
+                Scope::Directory(owner).begin_sql()
+            ),
+            Scope::User(owner) | Scope::Directory(owner) => format!(
                 "set local rejoin.project = '{}'; set local rejoin.owner = '{}'; begin",
                 owner.workspace_id, owner.user_id
             ),

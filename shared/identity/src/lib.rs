@@ -8,10 +8,12 @@
 //! - `identities` external identities of users
 //! - `projects`   workspaces: members, roles, quotas
 //! - `initiators` in whose name runs, DAGs and schedules work, and whether they still may
+//! - `cells`      several databases, and on which of them a workspace lives
 //! - `audit`      the audit log: one chain of entries, appended within the transaction of the act
 
 pub mod audit;
 pub mod auth;
+pub mod cells;
 pub mod identities;
 pub mod initiators;
 pub mod keys;

@@ -419,6 +419,7 @@ pub async fn awaited_in(db: &mut PgConnection, log_id: Uuid) -> Result<Vec<Quest
 pub async fn overdue(db: impl PgExecutor<'_>, age_s: f64, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select id from kb.questions where status = 'pending' and created_at < now() - make_interval(secs => $1)
+           and not cells.is_held(project_id)
          order by created_at limit $2",
         age_s,
         limit

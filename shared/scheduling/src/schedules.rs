@@ -222,16 +222,19 @@ pub async fn list(
 
 /// Returns whether any schedule is due: checked by a sweep before it opens a transaction.
 pub async fn any_due(db: impl PgExecutor<'_>) -> Result<bool, sqlx::Error> {
-    sqlx::query_scalar!(r#"select exists (select from kb.schedules where next_at <= now()) as "due!""#)
-        .fetch_one(db)
-        .await
+    sqlx::query_scalar!(
+        r#"select exists (select from kb.schedules where next_at <= now() and not cells.is_held(project_id)) as "due!""#
+    )
+    .fetch_one(db)
+    .await
 }
 
 /// Returns the longest due schedule that is not being fired or changed; locked.
 pub async fn lock_due(db: &mut PgConnection) -> Result<Option<Schedule>, sqlx::Error> {
     schedule_query!(
         "select",
-        "from kb.schedules where next_at <= now() order by next_at limit 1 for update skip locked"
+        "from kb.schedules where next_at <= now() and not cells.is_held(project_id)
+         order by next_at limit 1 for update skip locked"
     )
     .fetch_optional(db)
     .await

@@ -267,6 +267,7 @@ pub async fn with_ready_tasks(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec
            and exists (select from kb.tasks t where t.dag_id = d.id and t.state = 'pending' and t.waits_for = 0)
            and (select count(*) from kb.tasks t where t.project_id = d.project_id and t.dag_id = d.id and t.state = 'in_progress')
                < d.max_concurrency
+           and not cells.is_held(d.project_id)
          order by random() limit $1",
         limit
     )

@@ -203,9 +203,11 @@ pub async fn sweep(db: &PgPool) -> Result<bool, sqlx::Error> {
         r#"select l.calendar_id as "calendar_id!", l.project_id as "project_id!" from kb.google_links l
          where state = 'linked' and due_at <= now()
            and exists (select from kb.project_members m where m.project_id = l.project_id and m.user_id = l.owner_user_id)
+           and not cells.is_held(l.project_id)
          union
          -- Codes that nobody has taken to Google, since a job was under way when they came.
          select c.calendar_id, c.project_id from kb.google_consents c where code is not null and failure is null and expires_at > now()
+           and not cells.is_held(c.project_id)
          limit $1"#,
         SWEPT
     )

@@ -87,6 +87,12 @@ pub(super) async fn fill(app: &mut TestApp) {
              select l.log_id, p.id, 1, 1, 1, 'project/log/another', sha256('a'), 1, 1 from stream.logs l, kb.projects p limit 1;
          insert into kb.search_settings (project_id, language) select id, 'german' from kb.projects limit 1;
          insert into kb.routing_controls (run_id, project_id) select id, project_id from kb.agent_runs limit 1;
+         insert into cells.cells (name, url_from) values ('b', 'env:CELL_B_URL');
+         insert into cells.placements (project_id, cell) select id, 'b' from kb.projects limit 1;
+         insert into cells.moves (id, project_id, to_cell) select gen_random_uuid(), id, 'b' from kb.projects limit 1;
+         insert into cells.holds (project_id, state) values (gen_random_uuid(), 'moved');
+         insert into cells.arrivals (project_id, move_id) values (gen_random_uuid(), gen_random_uuid());
+         insert into cells.mirrored (project_id, version) values (gen_random_uuid(), 1);
          insert into kb.query_patterns (id, project_id, user_id, data_source_id, database, run_id, asked, query, pattern)
              select gen_random_uuid(), s.project_id, u.id, s.id, '', gen_random_uuid(), 'how many?', 'select 1', 'select ?'
              from kb.data_sources s, kb.users u limit 1;",

@@ -47,14 +47,14 @@ async fn tables(connection: &mut PgConnection) -> Vec<String> {
 pub async fn shape(connection: &mut PgConnection) -> Vec<String> {
     sqlx::query_scalar(
         "select format('column %s.%s.%s %s %s %s', table_schema, table_name, column_name, data_type, is_nullable, column_default)
-         from information_schema.columns where table_schema in ('kb', 'queue', 'stream', 'audit')
+         from information_schema.columns where table_schema in ('kb', 'queue', 'stream', 'audit', 'cells')
          union all
          select format('constraint %s %s', conrelid::regclass, pg_get_constraintdef(oid))
-         from pg_constraint where connamespace::regnamespace::text in ('kb', 'queue', 'stream', 'audit')
+         from pg_constraint where connamespace::regnamespace::text in ('kb', 'queue', 'stream', 'audit', 'cells')
          union all
-         select indexdef from pg_indexes where schemaname in ('kb', 'queue', 'stream', 'audit')
+         select indexdef from pg_indexes where schemaname in ('kb', 'queue', 'stream', 'audit', 'cells')
          union all
-         select pg_get_functiondef(oid) from pg_proc where pronamespace::regnamespace::text in ('kb', 'queue', 'stream', 'audit')
+         select pg_get_functiondef(oid) from pg_proc where pronamespace::regnamespace::text in ('kb', 'queue', 'stream', 'audit', 'cells')
          order by 1",
     )
     .fetch_all(connection)
@@ -94,7 +94,7 @@ async fn the_schema_goes_up_down_and_up_with_rows_in_every_table() {
     assert_eq!(migrate::down(&url, usize::MAX).await.expect("down"), down);
     assert_eq!(tables(&mut connection).await, Vec::<String>::new());
     let schemas: i64 =
-        sqlx::query_scalar("select count(*) from pg_namespace where nspname in ('kb', 'queue', 'stream', 'audit')")
+        sqlx::query_scalar("select count(*) from pg_namespace where nspname in ('kb', 'queue', 'stream', 'audit', 'cells')")
             .fetch_one(&mut connection)
             .await
             .expect("a count");
