@@ -24,10 +24,40 @@ const MAX_IMPORT_BYTES: u64 = 256 * 1024 * 1024;
 /// A week.
 const SESSION_HOURS: u32 = 168;
 
+/// Several databases.
+#[derive(Debug, Clone, Args)]
+pub struct CellArgs {
+    /// Send requests to the databases on which their projects live (docs/operations/cells.md). All API processes need the same value
+    #[arg(long, env = "REJOIN_CELLS")]
+    pub cells: bool,
+
+    /// Interval of reading where projects live, in milliseconds
+    #[arg(long, env = "REJOIN_CELLS_REFRESH_MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..=60_000))]
+    pub cells_refresh_ms: u64,
+
+    /// How long this is used while the directory does not respond, in milliseconds; then requests get 503. `rejoin cells move` waits for
+    /// longer (--settle-ms)
+    #[arg(long, env = "REJOIN_CELLS_STALE_MS", default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(10..=600_000))]
+    pub cells_stale_ms: u64,
+}
+
+impl Default for CellArgs {
+    fn default() -> Self {
+        Self {
+            cells: false,
+            cells_refresh_ms: 500,
+            cells_stale_ms: 3_000,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Args)]
 pub struct ApiConfig {
     #[command(flatten)]
     pub database: DatabaseArgs,
+
+    #[command(flatten)]
+    pub cells: CellArgs,
 
     #[command(flatten)]
     pub embeddings: EmbeddingsArgs,
@@ -118,6 +148,7 @@ impl ApiConfig {
     pub fn new(database: DatabaseArgs) -> Self {
         Self {
             database,
+            cells: CellArgs::default(),
             embeddings: EmbeddingsArgs::off(),
             http: HttpArgs::default(),
             streams: StreamArgs::default(),

@@ -4,6 +4,7 @@
 //! - `config`    options of `rejoin api`
 //! - `state`     shared state of handlers
 //! - `admission` admission control
+//! - `cells`     sends requests to the databases on which their workspaces live; `cell_status`: whether these respond
 //! - `spa`       serves the web app
 //! - `transfers` connections of imports and exports
 //! - `metrics_text` the text of `/metrics`; `fleet_metrics`: the fleet in it; `operator_port`: its own port
@@ -14,9 +15,11 @@
 //! Messages, files and quotas are in `rejoin_chat`, other programs' clients in `rejoin_dialects`, streams of events and the connections that
 //! carry them in `rejoin_sse`.
 //!
-//! Imports go one way: operator_port -> routes -> mcp, spa, metrics_text -> admission -> state -> config, fleet_metrics.
+//! Imports go one way: operator_port, cells -> routes -> mcp, spa, metrics_text -> admission -> state -> config, fleet_metrics, cell_status.
 
 pub mod admission;
+pub mod cell_status;
+pub mod cells;
 pub mod config;
 pub mod fleet_metrics;
 pub mod mcp;
@@ -35,7 +38,7 @@ use std::time::Duration;
 use axum::Router;
 use rejoin_archive::{LogArchive, StoreError};
 use rejoin_data_sources::Sources;
-use rejoin_db::{ConnectError, Db, Role};
+use rejoin_db::{ConnectError, Db, Role, rls};
 use rejoin_event_log::wakeup;
 use rejoin_event_log::wakeup::nats::BusError;
 use rejoin_extension::Extensions;
@@ -58,6 +61,7 @@ use tracing::{info, warn};
 pub use config::ApiConfig;
 pub use state::AppState;
 
+use cells::apps::Apps;
 use state::Means;
 
 /// Interval of cleanups.
@@ -158,7 +162,11 @@ impl Server {
         let shutdown = shutdown.child_token();
         let state = AppState::new(config, means, db, bus, CancellationToken::new());
         let for_operators = for_operators.map(|listener| operator_port::start(listener, state.clone()));
-        let running = run(listener, state.clone(), shutdown.clone());
+        let apps = state.cells.clone().map(|status| {
+            rls::ask_for_holds();
+            Apps::start(state.clone(), router(state.clone()), status)
+        });
+        let running = run(listener, state.clone(), apps, shutdown.clone());
         let serving = tokio::spawn(async move {
             running.await;
             drop(for_operators);
@@ -188,12 +196,16 @@ impl Server {
     }
 }
 
-async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationToken) {
+async fn run(listener: GuardedListener, state: AppState, apps: Option<Arc<Apps>>, shutdown: CancellationToken) {
     let stop_accepting = CancellationToken::new();
+    let application = match &apps {
+        Some(apps) => cells::router(apps.clone()),
+        None => router(state.clone()),
+    };
     let mut serving = pin!(connections::serve(
         listener,
         state.config.streams.keep_alive(),
-        router(state.clone()),
+        application,
         stop_accepting.clone()
     ));
     loop {
@@ -202,6 +214,7 @@ async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationT
             () = shutdown.cancelled() => break,
             () = sleep(TIDY_EVERY) => {
                 state.rates.tidy();
+                apps.iter().for_each(|apps| apps.tidy());
                 state.metrics.run_upkeep();
             }
         }
@@ -216,6 +229,7 @@ async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationT
     stop_accepting.cancel();
     let drained = timeout(Duration::from_millis(state.config.drain_limit_ms), serving).await;
     state.streams.hub.stop();
+    apps.iter().for_each(|apps| apps.stop());
     if drained.is_err() {
         warn!("some requests did not finish in time and were cut");
     }

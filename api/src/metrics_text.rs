@@ -35,5 +35,8 @@ pub async fn response(state: &AppState) -> Response {
         },
     ]);
     state.fleet.write(&state.db, &mut text).await;
+    if let Some(cells) = &state.cells {
+        cells.write(&mut text);
+    }
     ([(CONTENT_TYPE, recorder::CONTENT_TYPE)], state.metrics.render(text)).into_response()
 }

@@ -344,7 +344,7 @@ async fn in_time(answer: impl Future<Output = Response>) -> Response {
 }
 
 /// Adds security headers: no caching, no content sniffing, no referrers, unless the handler sets its own.
-async fn guarded(mut response: Response) -> Response {
+pub(crate) async fn guarded(mut response: Response) -> Response {
     for (name, value) in [
         (CACHE_CONTROL, "no-store"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),

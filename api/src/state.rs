@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rejoin_chat::ChatState;
 use rejoin_data_sources::Sources;
 use rejoin_db::Db;
+use rejoin_db::config::DatabaseArgs;
 use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_event_log::archive::SharedArchive;
 use rejoin_event_log::reader::LogReader;
@@ -26,6 +27,7 @@ use rejoin_telemetry::recorder::{self, Recorder};
 use rejoin_webhooks::Webhooks;
 use tokio_util::sync::CancellationToken;
 
+use crate::cell_status::CellStatus;
 use crate::config::ApiConfig;
 use crate::fleet_metrics::FleetMetrics;
 use crate::transfers::Transfers;
@@ -48,6 +50,8 @@ pub struct AppState {
     pub metrics: Recorder,
     /// The fleet, as it was last read for the metrics.
     pub fleet: Arc<FleetMetrics>,
+    /// The cells, if this process serves them.
+    pub cells: Option<Arc<CellStatus>>,
     /// Slots of requests being processed.
     pub working: Arc<ConcurrencyLimits>,
     /// Slots of requests whose body arrives.
@@ -93,10 +97,42 @@ impl AppState {
     /// Also starts the hub.
     pub fn new(config: ApiConfig, means: Means, db: Db, bus: SharedBus, draining: CancellationToken) -> Self {
         // Before anything is counted.
-        let metrics = recorder::install(Process::Api);
+        recorder::install(Process::Api);
         let logs = LogReader::new(db.pool_pg.clone(), means.archive.clone());
         let source = LogSource::new(db.clone(), logs);
         let hub = Hub::start(source, bus.clone(), &config.streams, draining.clone());
+        let embedder = Embedder::new(&config.embeddings, &Endpoints::from_env());
+        Self {
+            cells: config.cells.cells.then(Arc::default),
+            ..Self::over(config, means, db, bus, draining, hub, embedder)
+        }
+    }
+
+    /// The state of a cell: with the settings of the directory's, and its identity.
+    pub fn of_cell(directory: &Self, database: DatabaseArgs, means: Means, db: Db, bus: SharedBus) -> Self {
+        let config = ApiConfig {
+            database,
+            ..ApiConfig::clone(&directory.config)
+        };
+        let logs = LogReader::new(db.pool_pg.clone(), means.archive.clone());
+        let source = LogSource::new(directory.db.clone(), logs);
+        let draining = directory.draining.clone();
+        let hub = Hub::start(source, bus.clone(), &config.streams, draining.clone());
+        let mut state = Self::over(config, means, db, bus, draining, hub, directory.embedder.clone());
+        state.chat.identity_from(&directory.db);
+        state
+    }
+
+    fn over(
+        config: ApiConfig,
+        means: Means,
+        db: Db,
+        bus: SharedBus,
+        draining: CancellationToken,
+        hub: Arc<Hub>,
+        embedder: Embedder,
+    ) -> Self {
+        let metrics = recorder::install(Process::Api);
         let renewals = Renewals::of_lease(config.remote_tools.lease());
         let waiting = Waiting::start(db.clone(), &bus, renewals);
         let http = HttpState::new(
@@ -110,7 +146,7 @@ impl AppState {
         let shares = config.shares();
         Self {
             transfers: Arc::new(Transfers::new(&db)),
-            embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
+            embedder,
             commands: means.commands,
             sources: means.sources,
             webhooks: means.webhooks,
@@ -131,6 +167,7 @@ impl AppState {
             config: Arc::new(config),
             metrics,
             fleet: Arc::default(),
+            cells: None,
         }
     }
 }

@@ -4,9 +4,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    api, audit, calendars, chat, completions, dev, doctor, exit, files, global::Global, graph, init, install, keys,
-    mcp, migrate, models, openapi, prices, projects, questions, queue, routing, runs, schedules, secrets, sign_in,
-    sources, tail, tasks, web, webhooks, worker,
+    api, audit, calendars, cells, chat, completions, dev, doctor, exit, files, global::Global, graph, init, install,
+    keys, mcp, migrate, models, openapi, prices, projects, questions, queue, routing, runs, schedules, secrets,
+    sign_in, sources, tail, tasks, web, webhooks, worker,
 };
 
 /// Agent runs that you can leave and rejoin.
@@ -76,6 +76,7 @@ pub enum Command {
     Install(install::Args),
     Uninstall(install::UninstallArgs),
     Projects(projects::Args),
+    Cells(cells::Args),
     Keys(keys::Args),
     SignIn(sign_in::Args),
     Secrets(secrets::Args),
@@ -173,6 +174,12 @@ mod tests {
             "rejoin graph import demo.ndjson",
             "rejoin graph import - --on-error skip --project demo",
             "rejoin graph export",
+            "rejoin cells add b --url-from env:CELL_B_URL",
+            "rejoin cells list --json",
+            "rejoin cells move acme b --wait-s 10 --settle-ms 100 --interrupt",
+            "rejoin cells move acme --undo",
+            "rejoin cells drain b --to c",
+            "rejoin cells clean --older-than-s 0",
             "rejoin keys create --name laptop",
             "rejoin keys create --project acme --user ann --create --scopes read,admin",
             "rejoin keys list",

@@ -12,6 +12,7 @@
 //! - `client` `stream`       requests to the API; a log followed through every restart
 //! - `transcript`            renders a reply in a terminal, every word once
 //! - `queue` `keys` `projects`   for operators: directly in the database
+//! - `cells`                 several databases: where projects live, and how they move
 //! - `secrets` `audit`       encrypted secrets and the audit log: directly in the database, too
 //! - `tasks`                 DAGs of tasks done by agents: through the API
 //! - `questions`             runs' questions to users: through the API
@@ -47,6 +48,7 @@ pub mod api;
 pub mod args;
 pub mod audit;
 pub mod calendars;
+pub mod cells;
 pub mod chat;
 pub mod client;
 pub mod completions;
@@ -120,6 +122,7 @@ pub async fn run(cli: Cli) -> Result<Exit> {
         Command::Uninstall(args) => install::uninstall(global, args, out).await,
         Command::SignIn(args) => sign_in::run(global, args, out).await,
         Command::Projects(args) => projects::run(global, args, out).await,
+        Command::Cells(args) => cells::run(global, args, out).await,
         Command::Keys(args) => keys::run(global, args, out).await,
         Command::Secrets(args) => secrets::run(global, args, out).await,
         Command::Audit(args) => audit::run(global, args, out).await,

@@ -36,21 +36,27 @@ pub struct Health {
     pub status: &'static str,
     /// Why it is not ready
     pub reasons: Vec<String>,
+    /// The cells, if it serves several databases. One that is down makes only its own projects unavailable
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cells: Vec<CellHealth>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CellHealth {
+    pub name: String,
+    /// `ok` or `unavailable`
+    pub status: &'static str,
 }
 
 impl Health {
     fn of(reasons: Vec<String>) -> (StatusCode, Json<Health>) {
-        if reasons.is_empty() {
-            (StatusCode::OK, Json(Health { status: "ok", reasons }))
+        let (code, status) = if reasons.is_empty() {
+            (StatusCode::OK, "ok")
         } else {
-            (
-                StatusCode::SERVICE_UNAVAILABLE,
-                Json(Health {
-                    status: "unavailable",
-                    reasons,
-                }),
-            )
-        }
+            (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+        };
+        let cells = Vec::new();
+        (code, Json(Health { status, reasons, cells }))
     }
 }
 
@@ -76,6 +82,20 @@ async fn ready(State(state): State<AppState>, _: Public) -> (StatusCode, Json<He
 
 /// Returns whether the process is ready for requests, or why not.
 pub async fn readiness(state: &AppState) -> (StatusCode, Json<Health>) {
+    let (code, Json(mut health)) = readiness_of(state).await;
+    if let Some(cells) = &state.cells {
+        let seen = cells.cells().into_iter();
+        health.cells = seen
+            .map(|(name, cell)| CellHealth {
+                name,
+                status: if cell.problem.is_none() { "ok" } else { "unavailable" },
+            })
+            .collect();
+    }
+    (code, Json(health))
+}
+
+async fn readiness_of(state: &AppState) -> (StatusCode, Json<Health>) {
     let mut reasons = Vec::new();
     if state.draining.is_cancelled() {
         reasons.push("draining: the server is shutting down".to_owned());

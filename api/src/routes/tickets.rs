@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
 use chrono::{DateTime, Utc};
+use rejoin_db::rls;
 use rejoin_http::authorization::{Access, Admits, routes};
 use rejoin_http::caller::{Caller, Read, Scoped};
 use rejoin_http::extract::Body;
@@ -61,7 +62,7 @@ async fn create(
             ));
         }
     };
-    let mut db = caller.begin(&state).await?;
+    let mut db = rls::begin(&state.identity.pool_sqlx, rls::Scope::Directory(caller.owner())).await?;
     let (ticket, expires_at) = auth::create_ticket(&mut db, &caller, target).await?;
     db.commit().await?;
     Ok((StatusCode::CREATED, Json(Ticket { ticket, expires_at })))
@@ -112,7 +113,7 @@ impl Follower {
 
 /// Redeems a ticket: returns the caller for whom it was created.
 async fn redeem(state: &AppState, ticket: &str, target: Uuid) -> Result<Caller, Problem> {
-    let caller = auth::redeem_ticket(&state.db.pool_pg, ticket, target).await?;
+    let caller = auth::redeem_ticket(&state.identity.pool_pg, ticket, target).await?;
     let refused = || {
         Problem::unauthorized(
             "ticket_invalid",

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rejoin_db::Db;
 use rejoin_extension::Extensions;
 use rejoin_files::FileStore;
 use rejoin_http::concurrency_limits::{ConcurrencyLimits, Shares};
@@ -36,6 +37,12 @@ contains_http_state!(ChatState);
 pub type Routes = authorization::Routes<ChatState>;
 
 impl ChatState {
+    /// Takes identity from another database: the directory.
+    pub fn identity_from(&mut self, directory: &Db) {
+        self.http.identity = directory.clone();
+        self.streams.http.identity = directory.clone();
+    }
+
     /// Each user and each workspace may take these shares of the slots for uploads.
     pub fn new(
         settings: ChatArgs,

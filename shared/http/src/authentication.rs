@@ -87,7 +87,7 @@ fn shown<'a>(method: &Method, headers: &'a HeaderMap) -> Result<(Kind, &'a str),
 
 /// Looks up the caller of a credential.
 async fn look_up(state: &HttpState, kind: Kind, shown: &str, workspace: Option<Uuid>) -> Result<Caller, Problem> {
-    let db = &state.db.pool_sqlx;
+    let db = &state.identity.pool_sqlx;
     let caller = match &state.oidc {
         Some(oidc) if kind == Kind::Key && Oidc::is_token(shown) => {
             let identity = oidc.verify(shown).await?;

@@ -15,6 +15,8 @@ use crate::settings::HttpArgs;
 #[derive(Clone)]
 pub struct HttpState {
     pub db: Db,
+    /// The database of keys, sessions, tickets and members: the same, unless this is the state of a cell.
+    pub identity: Db,
     pub bus: SharedBus,
     pub args: Arc<HttpArgs>,
     pub keys: Arc<Keys>,
@@ -42,6 +44,7 @@ impl HttpState {
             keys: Keys::start(bus.clone(), draining.clone()),
             oidc: oidc.map(Arc::new),
             args: Arc::new(args),
+            identity: db.clone(),
             db,
             bus,
             draining,

@@ -75,6 +75,8 @@ rejoin_types::text_enum! {
         RoleSet = "member.role_set",
         MemberRemoved = "member.removed",
         QuotaSet = "project.quota_set",
+        /// The workspace was moved to another database.
+        ProjectMoved = "project.moved",
         DefinitionCreated = "agent_definition.created",
         DefinitionChanged = "agent_definition.changed",
         DefinitionDeleted = "agent_definition.deleted",

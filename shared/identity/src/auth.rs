@@ -10,7 +10,7 @@
 
 mod tickets;
 
-pub use tickets::{TICKET_LIFETIME_S, create_ticket, redeem_ticket};
+pub use tickets::{TICKET_LIFETIME_S, create_ticket, redeem_ticket, workspace_of_ticket};
 
 use std::time::{Duration, Instant};
 

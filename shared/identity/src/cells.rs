@@ -66,7 +66,7 @@ pub struct InvalidSource(String);
 pub enum UrlError {
     #[error("the environment variable {0} is not set")]
     Variable(String),
-    #[error("the file {} can't be read", .0.display())]
+    #[error("reading the file {} failed", .0.display())]
     File(PathBuf, #[source] std::io::Error),
     #[error("the file {} is empty", .0.display())]
     Empty(PathBuf),

@@ -228,6 +228,13 @@ impl Hub {
         }
     }
 
+    /// Asks the readers of a workspace to reconnect: it has moved to another database.
+    pub fn send_away(&self, workspace_id: Uuid) {
+        if self.streams.send_away(workspace_id) > 0 {
+            self.wake_all();
+        }
+    }
+
     /// Ends [`Hub::run`].
     pub fn stop(&self) {
         self.stop.cancel();

@@ -166,8 +166,9 @@ impl Reader {
 
     /// Returns the last bytes, if the stream must end.
     fn interrupted(&mut self) -> Option<Option<Bytes>> {
-        // Both reconnect with their cursor; the latter then learn that it is ahead.
-        if self.subscription.hub().is_draining() || self.subscription.is_taken_back() {
+        // They reconnect with their cursor; those of a log that was shortened then learn that it is ahead.
+        let reconnects = self.subscription.hub().is_draining() || self.permit.is_sent_away();
+        if reconnects || self.subscription.is_taken_back() {
             self.ended = true;
             let goaway = self.dialect.goaway();
             return Some((!goaway.is_empty()).then_some(goaway));

@@ -28,15 +28,15 @@ pub trait Source: Send + Sync {
     async fn ends(&self, logs: &[Uuid]) -> Result<Vec<LogEnd>, Failed>;
 }
 
-/// The database, and the archive of old logs.
+/// The logs of a database and of the archive, and the database of the readers' credentials.
 pub struct LogSource {
-    db: Db,
+    identity: Db,
     logs: LogReader,
 }
 
 impl LogSource {
-    pub fn new(db: Db, logs: LogReader) -> Self {
-        Self { db, logs }
+    pub fn new(identity: Db, logs: LogReader) -> Self {
+        Self { identity, logs }
     }
 }
 
@@ -51,7 +51,7 @@ impl Source for LogSource {
     }
 
     async fn still_valid(&self, bases: &[SessionBasis]) -> Result<Vec<SessionBasis>, Failed> {
-        Ok(auth::still_valid(&self.db.pool_sqlx, bases).await?)
+        Ok(auth::still_valid(&self.identity.pool_sqlx, bases).await?)
     }
 
     async fn ends(&self, logs: &[Uuid]) -> Result<Vec<LogEnd>, Failed> {

@@ -54,7 +54,15 @@ fn give_back(counts: &mut HashMap<Uuid, usize>, id: Uuid) {
 struct Stream {
     basis: SessionBasis,
     credential: Credential,
-    ended: Arc<AtomicBool>,
+    signal: Arc<Signal>,
+}
+
+/// Why a stream must end.
+struct Signal {
+    /// Its credential is no longer valid.
+    ended: AtomicBool,
+    /// Its workspace has moved to another database: the reader reconnects with its cursor.
+    sent_away: AtomicBool,
 }
 
 /// A permit for one open stream, released when dropped.
@@ -63,13 +71,18 @@ pub struct Permit {
     id: u64,
     user_id: Uuid,
     workspace_id: Uuid,
-    ended: Arc<AtomicBool>,
+    signal: Arc<Signal>,
 }
 
 impl Permit {
     /// Returns whether the stream must end.
     pub fn is_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
+        self.signal.ended.load(Ordering::Acquire)
+    }
+
+    /// Returns whether its reader must reconnect.
+    pub fn is_sent_away(&self) -> bool {
+        self.signal.sent_away.load(Ordering::Acquire)
     }
 }
 
@@ -101,13 +114,16 @@ impl Streams {
         }
         let id = open.next_id;
         open.next_id += 1;
-        let ended = Arc::new(AtomicBool::new(false));
+        let signal = Arc::new(Signal {
+            ended: AtomicBool::new(false),
+            sent_away: AtomicBool::new(false),
+        });
         open.streams.insert(
             id,
             Stream {
                 basis: caller.session_basis(),
                 credential: caller.credential,
-                ended: ended.clone(),
+                signal: signal.clone(),
             },
         );
         metrics::gauge!("rejoin_open_streams").increment(1.0);
@@ -116,7 +132,7 @@ impl Streams {
             id,
             user_id: caller.user_id,
             workspace_id: caller.workspace_id,
-            ended,
+            signal,
         })
     }
 
@@ -139,10 +155,20 @@ impl Streams {
         self.end_where(|stream| stream.credential.has_expired())
     }
 
+    /// Marks the streams of a workspace so that their readers reconnect, and returns their number.
+    pub fn send_away(&self, workspace_id: Uuid) -> usize {
+        self.mark(|stream| (stream.basis.workspace_id == workspace_id).then_some(&stream.signal.sent_away))
+    }
+
     fn end_where(&self, ends: impl Fn(&Stream) -> bool) -> usize {
+        self.mark(|stream| ends(stream).then_some(&stream.signal.ended))
+    }
+
+    /// Sets the chosen mark of each stream that has one, and returns their number.
+    fn mark(&self, chosen: impl Fn(&Stream) -> Option<&AtomicBool>) -> usize {
         let open = self.open.lock().expect("nothing panics while it is held");
-        let ending = open.streams.values().filter(|stream| ends(stream));
-        ending.map(|stream| stream.ended.store(true, Ordering::Release)).count()
+        let marks = open.streams.values().filter_map(chosen);
+        marks.map(|mark| mark.store(true, Ordering::Release)).count()
     }
 }
 

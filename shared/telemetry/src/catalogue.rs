@@ -113,6 +113,10 @@ pub const METRICS: &[Metric] = &[
     metric("rejoin_workers", Gauge, API, &["state"], "Worker processes: live, draining, or silent, without a heartbeat for 15 s"),
     metric("rejoin_workers_slots", Gauge, API, &[], "Slots of all live workers"),
     metric("rejoin_queue_read_seconds", Gauge, API, &[], "Duration of the last query for these"),
+    // Several databases.
+    metric("rejoin_cell_up", Gauge, API, &["cell"], "1 if the database of the cell answers; 0: its projects get 503"),
+    metric("rejoin_cell_projects", Gauge, API, &["cell"], "Projects that live on the cell"),
+    metric("rejoin_placements_age_seconds", Gauge, API, &[], "Age of what is known of where projects live; absent without cells"),
     // Requests and readers.
     metric("rejoin_http_requests_total", Counter, API, &["method", "route", "status"], "Responses, by method, route and status"),
     metric("rejoin_http_request_seconds", Histogram, API, &["method", "route"], "Time from a request to the head of its response"),

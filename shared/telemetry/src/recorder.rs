@@ -77,7 +77,7 @@ fn register(process: Process) {
 
 /// Whether a metric's value is written when it is asked for, rather than recorded.
 fn is_written(name: &str) -> bool {
-    const WRITTEN: [&str; 7] = [
+    const WRITTEN: [&str; 8] = [
         "rejoin_draining",
         "rejoin_database_up",
         "rejoin_wakeups_listening",
@@ -85,6 +85,7 @@ fn is_written(name: &str) -> bool {
         "rejoin_worker_slots",
         "rejoin_queue_read_seconds",
         "rejoin_build_info",
+        "rejoin_placements_age_seconds",
     ];
     name.starts_with("process_") || WRITTEN.contains(&name)
 }

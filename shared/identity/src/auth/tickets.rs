@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use deadpool_postgres::Pool;
 use rejoin_db::{PgError, rls};
 use rejoin_types::access::Scope;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{Caller, Credential, Expiry, hash_secret, random_secret};
@@ -34,6 +34,17 @@ pub async fn create_ticket(
     .fetch_one(db)
     .await?;
     Ok((ticket, expires_at))
+}
+
+/// Returns the workspace of a ticket, without redeeming it. None: it is unknown, used or expired.
+pub async fn workspace_of_ticket(db: &PgPool, ticket: &str) -> Result<Option<Uuid>, sqlx::Error> {
+    let mut db = rls::begin(db, rls::Scope::Login).await?;
+    sqlx::query_scalar!(
+        "select project_id from kb.stream_tickets where hash = $1 and expires_at > now()",
+        hash_secret(ticket)
+    )
+    .fetch_optional(&mut *db)
+    .await
 }
 
 /// Redeems a ticket. None: unknown, used, expired, for another stream, or its key or token is no longer valid. One

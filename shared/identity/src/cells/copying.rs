@@ -20,7 +20,7 @@ const TRIES: u32 = 3;
 const INSUFFICIENT_PRIVILEGE: &str = "42501";
 /// How values are written as text, in both databases.
 const FORMATS: &str = "set local timezone = 'UTC'; set local datestyle = 'ISO'; set local intervalstyle = 'postgres'; \
-    set local bytea_output = 'hex'; set local extra_float_digits = 1; set local statement_timeout = 0";
+    set local bytea_output = 'hex'; set local extra_float_digits = 1; set local statement_timeout = 0; set local synchronous_commit = on";
 
 /// Why a workspace was not copied.
 #[derive(Debug, thiserror::Error)]

@@ -97,7 +97,7 @@ pub enum MoveError {
          then continue on the new cell from their last record"
     )]
     Running(i64),
-    #[error("the rows are committed on the new cell, so the move can't be undone; complete it")]
+    #[error("the new cell has committed the rows, so it is too late to undo the move; complete it")]
     Decided,
     #[error(transparent)]
     Copy(#[from] CopyError),
