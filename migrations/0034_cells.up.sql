@@ -62,6 +62,8 @@ create table cells.holds (
     state      text not null check (state in ('held', 'moved')),
     since      timestamptz not null default now()
 );
+-- Sweeps of many rows join it; those of few ask cells.is_held.
+grant select on cells.holds to rejoin_worker;
 
 -- Of each cell: the move by which a workspace came. Written with its rows, and so it shows whether they were committed.
 create table cells.arrivals (

@@ -114,7 +114,7 @@ mod tests {
     fn a_workspace_without_a_placement_lives_in_the_directory() {
         let placements = Placements::new(Duration::from_secs(60));
         assert_eq!(placements.of(Uuid::from_u128(1)), None, "nothing was read yet");
-        assert_eq!(placements.apply(vec![], Instant::now()), []);
+        assert!(placements.apply(vec![], Instant::now()).is_empty());
         assert_eq!(placements.of(Uuid::from_u128(1)), Some(Place::default()));
     }
 
@@ -125,10 +125,11 @@ mod tests {
         let left = placements.apply(vec![placement(1, Some("b"), 7)], Instant::now());
         assert_eq!(left, [(id, None)]);
         let left = placements.apply(vec![placement(1, Some("b"), 7)], Instant::now());
-        assert_eq!(left, []);
+        assert!(left.is_empty(), "{left:?}");
         let left = placements.apply(vec![placement(1, None, 9)], Instant::now());
         assert_eq!(left, [(id, Some("b".into()))]);
-        assert_eq!((placements.version(), placements.on("b")), (9, vec![]));
+        assert!(placements.on("b").is_empty());
+        assert_eq!(placements.version(), 9);
     }
 
     #[test]

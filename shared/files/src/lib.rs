@@ -276,14 +276,16 @@ pub async fn forget_call(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<(), s
     Ok(())
 }
 
-/// Removes files that no message and no run has named for `kept_s`, and abandoned uploads. True: there may be more.
+/// Removes files that no message and no run has named for `kept_s`, and abandoned uploads. True: there may be more. Not those of workspaces that
+/// have moved to another database: their objects, of which there is one copy, are still used.
 pub async fn sweep(db: &PgPool, kept_s: f64) -> Result<bool, sqlx::Error> {
     let removed = sqlx::query!(
         "delete from kb.files where id in (
              select f.id from kb.files f
              where f.run_id is null and f.created_at < now() - make_interval(secs => $1)
                and not exists (select from kb.message_files m where m.file_id = f.id)
-             order by f.created_at limit $2 for update skip locked)",
+               and not exists (select from cells.holds h where h.project_id = f.project_id)
+             order by f.created_at limit $2 for update of f skip locked)",
         kept_s,
         SWEPT
     )
@@ -294,7 +296,8 @@ pub async fn sweep(db: &PgPool, kept_s: f64) -> Result<bool, sqlx::Error> {
         "delete from kb.files where id in (
              select f.id from kb.files f
              where f.state = 'arriving' and f.created_at < now() - make_interval(secs => $1)
-             order by f.created_at limit $2 for update skip locked)",
+               and not exists (select from cells.holds h where h.project_id = f.project_id)
+             order by f.created_at limit $2 for update of f skip locked)",
         ARRIVING_MAX_S,
         SWEPT
     )

@@ -94,11 +94,13 @@ pub async fn mark_all(db: &mut PgConnection, workspace_id: Uuid) -> Result<(), s
     .map(|_| ())
 }
 
-/// Returns workspaces with pending work.
+/// Returns workspaces with pending work. Not those that have moved to another database, or are moving.
 pub async fn projects(pool: &PgPool) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select distinct project_id
-           from (select project_id from kb.graph_embedding_marks order by id limit $1) marks
+           from (select m.project_id from kb.graph_embedding_marks m
+                 where not exists (select from cells.holds h where h.project_id = m.project_id)
+                 order by m.id limit $1) marks
            limit $2"#,
         MAX_SWEPT_MARKS,
         MAX_WORKSPACES,
@@ -117,7 +119,8 @@ pub async fn mark_without_vectors(pool: &PgPool, model: &str) -> Result<u64, sql
          where exists (select from kb.graph_objects o
                        where o.project_id = p.id and o.superseded_at is null and o.deleted_at is null)
            and not exists (select from kb.graph_embeddings e where e.project_id = p.id and e.model = $1)
-           and not exists (select from kb.graph_embedding_marks m where m.project_id = p.id and m.canonical_id is null)",
+           and not exists (select from kb.graph_embedding_marks m where m.project_id = p.id and m.canonical_id is null)
+           and not exists (select from cells.holds h where h.project_id = p.id)",
         model,
     )
     .execute(pool)
