@@ -45,8 +45,8 @@ pub async fn release(db: &PgPool, workspace_id: Uuid) -> Result<(), sqlx::Error>
     tx.commit().await
 }
 
-/// Keeps workers from claiming the jobs of a workspace, and returns how many they are still running. Repeated until there are none: what
-/// runs may add others.
+/// Keeps workers from claiming the jobs of a workspace, and returns how many run or may be claimed. Repeated until there are none: what runs may
+/// add others. None in one look means none from that moment on, since only what runs adds jobs to a held workspace.
 pub async fn park(db: &PgPool, workspace_id: Uuid) -> Result<i64, sqlx::Error> {
     sqlx::query!(
         "update queue.jobs set queue = $2::text || queue
@@ -57,8 +57,10 @@ pub async fn park(db: &PgPool, workspace_id: Uuid) -> Result<i64, sqlx::Error> {
     .execute(db)
     .await?;
     sqlx::query_scalar!(
-        r#"select count(*) as "running!" from queue.jobs where project_id = $1 and state = 'running'"#,
-        workspace_id
+        r#"select count(*) as "running!" from queue.jobs
+           where project_id = $1 and (state = 'running' or not starts_with(queue, $2::text))"#,
+        workspace_id,
+        PARKED
     )
     .fetch_one(db)
     .await
