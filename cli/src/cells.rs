@@ -169,6 +169,14 @@ async fn add(directory: &PgPool, name: &str, url_from: &UrlSource, out: Out) -> 
         cells_there == 0,
         "this database is a directory with cells; it can't become a cell"
     );
+    let here = cells::database_id(directory)
+        .await
+        .context("looking at the directory failed")?;
+    let there = cells::database_id(&cell).await.context("looking at the cell failed")?;
+    anyhow::ensure!(
+        here != there,
+        "this is the directory's own database; a cell is another one"
+    );
     let mut tx = rejoin_db::begin(directory)
         .await
         .context("beginning a transaction failed")?;

@@ -184,6 +184,16 @@ pub async fn set_state(db: &mut PgConnection, name: &str, state: CellState) -> R
     Ok(set.execute(db).await?.rows_affected() > 0)
 }
 
+/// Returns what tells a database from all others, whatever its URL.
+pub async fn database_id(db: &PgPool) -> Result<String, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select (select system_identifier from pg_control_system())::text || '/'
+                  || (select oid from pg_database where datname = current_database())::text as "id!""#
+    )
+    .fetch_one(db)
+    .await
+}
+
 /// Returns whether `name` can be the name of a cell.
 pub fn is_name(name: &str) -> bool {
     let mut letters = name.chars();

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use super::copying::{self, CopyError, Ends};
-use super::{CellState, DIRECTORY, holding};
+use super::{CellState, DIRECTORY, database_id, holding};
 
 /// Interval of checks whether the jobs of a held workspace have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -92,6 +92,8 @@ pub enum MoveError {
     Open(String),
     #[error("another command is moving the project")]
     Busy,
+    #[error("the URLs of both cells lead to the same database")]
+    SameDatabase,
     #[error(
         "{0} jobs of the project still run; move it later, wait longer (--wait-s), or take their leases (--interrupt): their runs \
          then continue on the new cell from their last record"
@@ -299,6 +301,10 @@ async fn place(db: &mut PgConnection, workspace_id: Uuid, cell: Option<&str>, st
 
 /// Holds the workspace in its database, and waits until nothing runs.
 async fn stop(databases: &Databases, limits: &Limits, moved: &Move) -> Result<(), MoveError> {
+    // Cleaning up would delete the only rows.
+    if database_id(&databases.from).await? == database_id(&databases.to).await? {
+        return Err(MoveError::SameDatabase);
+    }
     holding::hold(&databases.from, moved.workspace_id).await?;
     let held_at = Instant::now();
     loop {

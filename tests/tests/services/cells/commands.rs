@@ -5,7 +5,7 @@ use rejoin_tests::client::kinds;
 use rejoin_tests::model_server::Reply;
 use serde_json::{Value, json};
 
-use super::{CELL, Fleet, rows};
+use super::{CELL, Fleet, UrlFile, rows};
 
 /// Runs `rejoin --json cells` on the directory, and returns whether it succeeded, its lines, and what it said.
 async fn cells(fleet: &Fleet, words: &[&str]) -> (bool, Vec<Value>, String) {
@@ -40,6 +40,9 @@ async fn operators_place_projects_on_cells_by_commands() {
     assert!(done, "{said}");
     let (done, _, said) = cells(&fleet, &["add", "c", "--url-from", "env:REJOIN_TEST_NO_SUCH_URL"]).await;
     assert!(!done && said.contains("is not set"), "{said}");
+    let own = UrlFile::new(&fleet.app.db.url);
+    let (done, _, said) = cells(&fleet, &["add", "c", "--url-from", &own.source().to_string()]).await;
+    assert!(!done && said.contains("cell"), "the directory itself: {said}");
     let (done, moved, said) = cells(&fleet, &["move", &project, CELL]).await;
     assert!(done, "{said}");
     assert_eq!((&moved[0]["phase"], &moved[0]["to"]), (&json!("moved"), &json!(CELL)));
