@@ -93,11 +93,12 @@ async fn the_schema_goes_up_down_and_up_with_rows_in_every_table() {
     down.reverse();
     assert_eq!(migrate::down(&url, usize::MAX).await.expect("down"), down);
     assert_eq!(tables(&mut connection).await, Vec::<String>::new());
-    let schemas: i64 =
-        sqlx::query_scalar("select count(*) from pg_namespace where nspname in ('kb', 'queue', 'stream', 'audit', 'cells')")
-            .fetch_one(&mut connection)
-            .await
-            .expect("a count");
+    let schemas: i64 = sqlx::query_scalar(
+        "select count(*) from pg_namespace where nspname in ('kb', 'queue', 'stream', 'audit', 'cells')",
+    )
+    .fetch_one(&mut connection)
+    .await
+    .expect("a count");
     assert_eq!(schemas, 0, "nothing of ours is left");
     assert_eq!(states(&url).await, vec![State::Pending; versions().len()]);
 
