@@ -21,8 +21,8 @@ use uuid::Uuid;
 
 use crate::state::AppState;
 
-/// The owner of sign-in requests with a code, the only ones whose body arrives without a caller. All of them share one
-/// user's share of slots.
+/// The owner of sign-in requests with a code or an invitation and of the identity provider's, the only ones whose body arrives
+/// without a caller. All of them share one user's share of slots.
 const NO_CALLER: Uuid = Uuid::nil();
 
 /// Looks up who sends the request, refuses a caller who lacks the scope of the operation (`access`; None: the path has no operation with
@@ -49,7 +49,7 @@ pub async fn admit(
         Ok(caller)
     });
     let counts_for = found.as_ref().ok().map(|caller| (caller.user_id, caller.workspace_id));
-    let is_sign_in = matches!(access, Some(Access::ScopeOrCode(_))) && !parts.headers.contains_key(AUTHORIZATION);
+    let is_sign_in = access.is_some_and(Access::reads_body_of_strangers) && !parts.headers.contains_key(AUTHORIZATION);
     parts.extensions.insert(LookedUp(found));
     let (user, workspace) = match counts_for {
         Some(ids) => ids,

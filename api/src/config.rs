@@ -21,8 +21,6 @@ use url::Url;
 
 /// Maximum size of an import, in bytes. It is streamed, so this bounds its time and its transaction, not memory.
 const MAX_IMPORT_BYTES: u64 = 256 * 1024 * 1024;
-/// A week.
-const SESSION_HOURS: u32 = 168;
 
 /// Several databases.
 #[derive(Debug, Clone, Args)]
@@ -113,10 +111,6 @@ pub struct ApiConfig {
     #[arg(long, env = "REJOIN_MCP_REDIRECT_URL")]
     pub mcp_redirect_url: Option<Url>,
 
-    /// Maximum duration of a browser session, in hours; never longer than the credential it signed in with is valid
-    #[arg(long, env = "REJOIN_SESSION_HOURS", default_value_t = SESSION_HOURS, value_parser = clap::value_parser!(u32).range(1..=8_760))]
-    pub session_hours: u32,
-
     /// Maximum size of an upload for a graph import, in bytes
     #[arg(long, env = "REJOIN_MAX_IMPORT_BYTES", default_value_t = MAX_IMPORT_BYTES)]
     pub max_import_bytes: u64,
@@ -165,7 +159,6 @@ impl ApiConfig {
             mcp_redirect_url: None,
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             metrics: None,
-            session_hours: SESSION_HOURS,
             max_import_bytes: MAX_IMPORT_BYTES,
             max_in_flight: 1_000,
             max_in_flight_user_percent: 25,

@@ -35,7 +35,8 @@
 //! - `tickets`        stream tickets for a browser's EventSource
 //! - `health` `metrics`   for operators
 //!
-//! Endpoints that take messages and files are in `rejoin_chat`, those of other programs' clients in `rejoin_dialects`.
+//! Endpoints of the identity provider, of invitations and of the list of sessions are in `rejoin_http::sign_in`, those that take
+//! messages and files in `rejoin_chat`, those of other programs' clients in `rejoin_dialects`.
 //! Endpoints of calendars, data sources, consoles, web settings, webhooks, products and the work graph are in their extensions' crates, in
 //! `routes`. [`composed`] merges them.
 //!
@@ -191,7 +192,8 @@ fn composed(state: Option<&AppState>) -> Routes {
         waiting: state.waiting.clone(),
         reserved: Arc::new(other_tools(state)),
     });
-    with(rejoin_chat::routes(), chat.cloned())
+    with(rejoin_http::sign_in::routes(), http.cloned())
+        .merge(with(rejoin_chat::routes(), chat.cloned()))
         .merge(with(rejoin_dialects::routes(), chat.cloned()))
         .merge(with(a2a::routes::routes(), a2a))
         .merge(with(rejoin_calendar::routes::routes(), calendar))

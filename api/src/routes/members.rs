@@ -31,6 +31,8 @@ pub struct MemberItem {
     pub handle: String,
     /// `owner`, `member`, `viewer`, `operator` or `service`
     pub role: String,
+    /// The role follows the user's groups at the identity provider; setting it here ends that
+    pub from_groups: bool,
     /// Member since
     pub created_at: DateTime<Utc>,
 }
@@ -41,6 +43,7 @@ impl From<Member> for MemberItem {
             user_id: member.user_id,
             handle: member.handle,
             role: member.role,
+            from_groups: member.from_groups,
             created_at: member.created_at,
         }
     }
@@ -102,7 +105,7 @@ async fn list(
 
 /// Change a member's role
 ///
-/// The last owner cannot be changed.
+/// The last owner cannot be changed. A role that follows groups of the identity provider does so no longer.
 #[utoipa::path(put, path = "/api/admin/projects/{p}/members/{user}", tag = "callers", request_body = MemberRequest,
     params(("p" = Uuid, Path, description = "The project"), ("user" = Uuid, Path, description = "The member")),
     responses((status = 204, description = "Done"),
@@ -126,7 +129,8 @@ async fn set(
 
 /// Remove a member
 ///
-/// Their keys and tokens no longer give access to the project, and their open streams end within 5 s.
+/// Their keys and tokens no longer give access to the project, their browser sessions in it end, and their open streams end
+/// within 5 s.
 #[utoipa::path(delete, path = "/api/admin/projects/{p}/members/{user}", tag = "callers",
     params(("p" = Uuid, Path, description = "The project"), ("user" = Uuid, Path, description = "The member")),
     responses((status = 204, description = "Done"),

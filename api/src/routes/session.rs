@@ -3,21 +3,20 @@
 //! Invariant: a signed-in browser changes its user only if the request allows it (`replace`): otherwise a link could
 //! silently put a user into another user's account.
 
-use std::convert::Infallible;
-
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::State;
 use axum::http::header::{AUTHORIZATION, SET_COOKIE};
-use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use rejoin_http::authorization::{Access, Admits, routes};
-use rejoin_http::caller::{Caller, Read, Scoped};
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read};
 use rejoin_http::cookie;
 use rejoin_http::extract;
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
-use rejoin_identity::auth::{self, AuthError, Kind};
+use rejoin_http::sign_in::{SignsIn, new_session, signed_in};
+use rejoin_identity::auth::{Credential, Kind};
+use rejoin_identity::sessions::BegunBy;
 use rejoin_identity::workspaces::Role;
 use rejoin_identity::{sessions, sign_in};
 use serde::{Deserialize, Serialize};
@@ -52,21 +51,6 @@ pub struct SignIn {
     /// Replace the session of another user
     #[serde(default)]
     pub replace: bool,
-}
-
-/// Who signs in: a caller, unless the body has a sign-in code.
-struct SignsIn(Result<Caller<Read>, Problem>);
-
-impl Admits for SignsIn {
-    const ACCESS: Access = Access::ScopeOrCode(Read::SCOPE);
-}
-
-impl FromRequestParts<AppState> for SignsIn {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Infallible> {
-        Ok(Self(Caller::from_request_parts(parts, state).await))
-    }
 }
 
 /// Sign in
@@ -116,8 +100,13 @@ async fn begin(
         return Err(no_code());
     }
     state.rates.count_audited(caller.user_id)?;
-    let lifetime_s = i64::from(state.config.session_hours) * 60 * 60;
-    let begun = sessions::begin(&state.db.pool_sqlx, &caller, lifetime_s).await?;
+    let begun_by = match (&asked.code, caller.credential) {
+        (Some(_), _) => BegunBy::Code,
+        (None, Credential::Key(_)) => BegunBy::Key,
+        (None, Credential::Token(_)) => BegunBy::Token,
+    };
+    let new = new_session(&state, &headers, begun_by);
+    let begun = sessions::begin(&state.db.pool_sqlx, &caller, new).await?;
     if let Some(another) = &another {
         sessions::end(&state.db.pool_sqlx, another).await?;
         state.keys.forget(another);
@@ -148,19 +137,6 @@ async fn by_code(state: &AppState, headers: &HeaderMap, code: &str) -> Result<Ca
 fn no_code() -> Problem {
     let detail = "the sign-in code is unknown, used or expired; create another one with `rejoin sign-in`";
     Problem::unauthorized("code_invalid", detail)
-}
-
-/// Returns the user already signed in in the browser.
-async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Option<Caller>, Problem> {
-    let Some(secret) = cookie::shown(headers) else {
-        return Ok(None);
-    };
-    match auth::authenticate(&state.db.pool_sqlx, Kind::Session, secret, None).await {
-        Ok(caller) => Ok(Some(caller.into())),
-        Err(AuthError::Database(error)) => Err(error.into()),
-        // An ended session has no user.
-        Err(_) => Ok(None),
-    }
 }
 
 async fn is_another(state: &AppState, before: &Caller, caller: &Caller) -> Result<Problem, Problem> {

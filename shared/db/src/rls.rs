@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::{Object, Pool};
-use sqlx::{PgPool, Postgres, Transaction};
+use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -73,6 +73,16 @@ impl Scope {
 /// Begins a transaction. A read-only one need not be committed.
 pub async fn begin(db: &PgPool, scope: Scope) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
     transactions::begin_with(db, scope.begin_sql()).await
+}
+
+/// Says for whom a transaction of [`Scope::Login`] goes on, once that is known: then it has the rights of [`Scope::UserLogin`].
+pub async fn identified(db: &mut PgConnection, owner: Owner) -> Result<(), sqlx::Error> {
+    sqlx::query("select set_config('rejoin.project', $1, true), set_config('rejoin.owner', $2, true)")
+        .bind(owner.workspace_id.to_string())
+        .bind(owner.user_id.to_string())
+        .execute(db)
+        .await?;
+    Ok(())
 }
 
 /// Guards a pooled connection. If its query is abandoned, as by a request whose client has gone, the connection returns to the pool once that query

@@ -38,15 +38,17 @@ pub enum Access {
     Scope(Scope),
     /// As `Scope`, or the holder of a ticket for the stream, which is in the query.
     ScopeOrTicket(Scope),
-    /// As `Scope`, or the sender of a valid sign-in code in the body.
+    /// As `Scope`, or the sender of a valid sign-in code or invitation in the body.
     ScopeOrCode(Scope),
+    /// The identity provider, whose signature is in the body.
+    SignedBody,
 }
 
 impl Access {
     /// The scope that a caller needs who is identified by a credential.
     pub fn scope(self) -> Option<Scope> {
         match self {
-            Self::Public => None,
+            Self::Public | Self::SignedBody => None,
             Self::Scope(scope) | Self::ScopeOrTicket(scope) | Self::ScopeOrCode(scope) => Some(scope),
         }
     }
@@ -54,8 +56,16 @@ impl Access {
     /// Whether a request without a credential can be allowed.
     pub fn needs_no_credential(self) -> bool {
         match self {
-            Self::Public | Self::ScopeOrTicket(_) | Self::ScopeOrCode(_) => true,
+            Self::Public | Self::ScopeOrTicket(_) | Self::ScopeOrCode(_) | Self::SignedBody => true,
             Self::Scope(_) => false,
+        }
+    }
+
+    /// Whether the body of a request without a credential is read.
+    pub fn reads_body_of_strangers(self) -> bool {
+        match self {
+            Self::ScopeOrCode(_) | Self::SignedBody => true,
+            Self::Public | Self::Scope(_) | Self::ScopeOrTicket(_) => false,
         }
     }
 }

@@ -10,11 +10,16 @@ const FETCH_SITE: &str = "sec-fetch-site";
 
 /// Returns the session of the request.
 pub fn shown(headers: &HeaderMap) -> Option<&str> {
+    value(headers, NAME)
+}
+
+/// Returns the value of the first cookie with this name.
+pub fn value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let cookies = headers.get_all(COOKIE).into_iter();
     let mut pairs = cookies
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(';'));
-    pairs.find_map(|pair| pair.trim().strip_prefix(NAME)?.strip_prefix('='))
+    pairs.find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
 /// Returns whether the request comes from our own page, or from the address bar.
@@ -38,7 +43,12 @@ pub fn begun(headers: &HeaderMap, secret: &str, lasts_s: i64) -> HeaderValue {
     let is_plain = headers
         .get(ORIGIN)
         .is_some_and(|origin| origin.as_bytes().starts_with(b"http://"));
-    let secure = if is_plain { "" } else { "; Secure" };
+    begun_over(!is_plain, secret, lasts_s)
+}
+
+/// The same, where it is known whether the page is loaded over TLS.
+pub fn begun_over(is_secure: bool, secret: &str, lasts_s: i64) -> HeaderValue {
+    let secure = if is_secure { "; Secure" } else { "" };
     let cookie = format!("{NAME}={secret}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Strict{secure}");
     HeaderValue::try_from(cookie).expect("base64 and a number")
 }

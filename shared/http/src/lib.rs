@@ -6,7 +6,8 @@
 //! - `authorization`  who may call each operation, as its handler declares it; routes
 //! - `authentication` determines the caller by API key, token or session
 //! - `caller`    user, project, role
-//! - `oidc/`     tokens of an identity provider
+//! - `oidc/`     tokens of an identity provider, and browsers that sign in there
+//! - `sign_in/`  endpoints of sign-in, invitations and sessions
 //! - `cookie`    the session cookie of a browser
 //! - `rate_limit` rate limits of callers; `concurrency_limits`: how many requests are processed at a time
 //! - `proxies`   trusted reverse proxies; `origin`: the server's public address
@@ -21,7 +22,7 @@
 //! - `problem`   errors, as RFC 9457
 //! - `openapi`   the base of the OpenAPI document
 //!
-//! Imports go one way: extract, origin, probe, request_span, visible -> authentication, authorization -> state -> caller -> rate_limit, oidc ->
+//! Imports go one way: sign_in -> extract, origin, probe, request_span, visible -> authentication, authorization -> state -> caller -> rate_limit, oidc ->
 //! problem, settings.
 
 pub mod audit;
@@ -42,6 +43,7 @@ pub mod rate_limit;
 pub mod request_body;
 pub mod request_span;
 pub mod settings;
+pub mod sign_in;
 pub mod state;
 pub mod upload;
 pub mod versions;

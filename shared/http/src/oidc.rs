@@ -1,14 +1,21 @@
-//! Tokens of an identity provider (OpenID Connect): verifies the JWT in `Authorization: Bearer`. Called by `authentication`.
+//! Tokens of an identity provider (OpenID Connect): verifies the JWT in `Authorization: Bearer`, for `authentication`, and those
+//! that `code_flow` gets from the provider.
 //!
 //! - `settings`  the trusted issuer and the mapping of its claims
-//! - `keys`      the issuer's published keys: fetched, cached, refreshed
+//! - `sso_settings` our client at the issuer, and which users may sign in with a browser
+//! - `keys`      the issuer's published keys and endpoints: fetched, cached, refreshed
+//! - `code_flow` browsers that sign in at the issuer
+//! - `flow_cookie` what a browser keeps while it is there
 //!
 //! Invariant: a token is accepted only if it is signed by a key that the issuer publishes, with a configured algorithm
 //! that matches the key, for this issuer and audience, and has not expired. The token's own header (algorithm, key, key
 //! URL) is never trusted.
 
+pub mod code_flow;
+pub mod flow_cookie;
 pub mod keys;
 pub mod settings;
+pub mod sso_settings;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,98 +112,123 @@ impl Oidc {
     /// Verifies a token and returns its claims. `identities::authenticate` checks its expiry.
     pub async fn verify(&self, token: &str) -> Result<Identity, TokenError> {
         let refused = |reason: &str| TokenError::Refused(reason.to_owned());
-        if token.len() > MAX_TOKEN_BYTES {
-            return Err(refused("it is too long"));
-        }
-        // Before any key lookup: an invalid token never causes a fetch.
-        let header = decode_header(token).map_err(|error| TokenError::Refused(error.to_string()))?;
-        if !self.settings.algorithms.contains(&header.alg) {
-            return Err(refused("its algorithm is not among the accepted ones"));
-        }
-        // Critical extensions (RFC 7515, 4.1.11): none is supported, and the library does not check.
-        if header.crit.is_some() {
-            return Err(refused("its header contains unknown critical extensions"));
-        }
-        if !is_for_callers(header.typ.as_deref()) {
-            return Err(refused("its type is not an access token or JWT"));
-        }
-        let key = self.keys.find(header.kid.as_deref(), header.alg).await?;
-        let key = key.ok_or_else(|| refused("none of the issuer's keys matches its key id and algorithm"))?;
-        let mut validation = Validation::new(key.algorithm);
-        validation.set_issuer(&[&self.settings.issuer]);
-        validation.set_audience(&[&self.settings.audience]);
-        validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
-        // Times are compared during the user's lookup: by the database's clock, not this machine's.
-        validation.validate_exp = false;
-        let decoded = decode::<Map<String, Value>>(token, &key.public, &validation);
-        let decoded = decoded.map_err(|error| TokenError::Refused(error.to_string()))?;
-        self.identity(&decoded.claims).map_err(refused)
-    }
-
-    /// Maps the claims of a verified token.
-    fn identity(&self, claims: &Map<String, Value>) -> Result<Identity, &'static str> {
-        // The library accepts one of several issuers.
-        if claims.get("iss").and_then(Value::as_str) != Some(self.settings.issuer.as_str()) {
-            return Err("its issuer is not a single string");
-        }
-        let subject = claims
-            .get("sub")
-            .and_then(name)
-            .ok_or("its subject is empty or too long")?;
-        let workspaces = match &self.settings.project_claim {
-            None => None,
-            Some(claim) => Some(workspaces(claims.get(claim))?),
+        let audience = self.settings.audience.as_deref();
+        let audience =
+            audience.ok_or_else(|| refused("only browsers sign in at the issuer: no audience is configured"))?;
+        let expected = Expected {
+            audience,
+            kinds: &["jwt", "at+jwt"],
+            claims: &["exp", "iss", "aud", "sub"],
         };
-        Ok(Identity {
-            issuer: self.settings.issuer.clone(),
-            subject: subject.to_owned(),
-            handle: self.handle(claims),
-            workspaces,
-            scopes: self.scopes(claims),
-            expires_at: claims
-                .get("exp")
-                .and_then(time)
-                .ok_or("its expiry is not a valid time")?,
-            not_before: match claims.get("nbf") {
-                None | Some(Value::Null) => None,
-                Some(value) => Some(time(value).ok_or("its not-before time is not a valid time")?),
-            },
-        })
-    }
-
-    /// Returns the holder's name. An address that the issuer has not verified is ignored.
-    fn handle(&self, claims: &Map<String, Value>) -> Option<String> {
-        let claim = &self.settings.user_claim;
-        if claim == "email" && claims.get("email_verified") != Some(&Value::Bool(true)) {
-            return None;
-        }
-        claims.get(claim).and_then(name).map(str::to_owned)
-    }
-
-    /// Returns the configured scopes of tokens, restricted by our words in the token's `scope`, if any.
-    fn scopes(&self, claims: &Map<String, Value>) -> Vec<String> {
-        let asked: Vec<&str> = claims
-            .get("scope")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .split_whitespace()
-            .filter_map(|word| word.strip_prefix(SCOPE_PREFIX))
-            .collect();
-        let allowed = self.settings.scopes.iter().copied().map(Scope::as_str);
-        allowed
-            .filter(|scope| asked.is_empty() || asked.contains(scope))
-            .map(str::to_owned)
-            .collect()
+        let claims = verified(&self.settings, &self.keys, token, expected).await?;
+        identity(&self.settings, &claims).map_err(refused)
     }
 }
 
-/// Returns whether a token's type allows authentication. An issuer signs other tokens for the same audience with the
-/// same keys, such as `logout+jwt` or `secevent+jwt`: RFC 8725, 3.11. Most issuers use the type `JWT` for access and ID
-/// tokens.
-fn is_for_callers(kind: Option<&str>) -> bool {
+/// What a token must be.
+struct Expected<'a> {
+    audience: &'a str,
+    /// Its types, if it states one. An issuer signs other tokens for the same audience with the same keys, such as `secevent+jwt`:
+    /// RFC 8725, 3.11. Most issuers use the type `JWT` for access and ID tokens.
+    kinds: &'a [&'a str],
+    /// The registered claims that it must have.
+    claims: &'a [&'a str],
+}
+
+/// Verifies everything about a token but its times: they are compared during the user's lookup, by the database's clock, not this
+/// machine's.
+async fn verified(
+    settings: &Settings,
+    keys: &Arc<PublishedKeys>,
+    token: &str,
+    expected: Expected<'_>,
+) -> Result<Map<String, Value>, TokenError> {
+    let refused = |reason: &str| TokenError::Refused(reason.to_owned());
+    if token.len() > MAX_TOKEN_BYTES {
+        return Err(refused("it is too long"));
+    }
+    // Before any key lookup: an invalid token never causes a fetch.
+    let header = decode_header(token).map_err(|error| TokenError::Refused(error.to_string()))?;
+    if !settings.algorithms.contains(&header.alg) {
+        return Err(refused("its algorithm is not among the accepted ones"));
+    }
+    // Critical extensions (RFC 7515, 4.1.11): none is supported, and the library does not check.
+    if header.crit.is_some() {
+        return Err(refused("its header contains unknown critical extensions"));
+    }
+    if !is_one_of(expected.kinds, header.typ.as_deref()) {
+        return Err(refused("its type is not one that is expected here"));
+    }
+    let key = keys.find(header.kid.as_deref(), header.alg).await?;
+    let key = key.ok_or_else(|| refused("none of the issuer's keys matches its key id and algorithm"))?;
+    let mut validation = Validation::new(key.algorithm);
+    validation.set_issuer(&[&settings.issuer]);
+    validation.set_audience(&[expected.audience]);
+    validation.set_required_spec_claims(expected.claims);
+    validation.validate_exp = false;
+    let decoded = decode::<Map<String, Value>>(token, &key.public, &validation);
+    let claims = decoded.map_err(|error| TokenError::Refused(error.to_string()))?.claims;
+    // The library accepts one of several issuers.
+    if claims.get("iss").and_then(Value::as_str) != Some(settings.issuer.as_str()) {
+        return Err(refused("its issuer is not a single string"));
+    }
+    Ok(claims)
+}
+
+/// Maps the claims of a verified token.
+fn identity(settings: &Settings, claims: &Map<String, Value>) -> Result<Identity, &'static str> {
+    let subject = claims
+        .get("sub")
+        .and_then(name)
+        .ok_or("its subject is empty or too long")?;
+    let workspaces = match &settings.project_claim {
+        None => None,
+        Some(claim) => Some(workspaces(claims.get(claim))?),
+    };
+    Ok(Identity {
+        issuer: settings.issuer.clone(),
+        subject: subject.to_owned(),
+        handle: handle(settings, claims),
+        workspaces,
+        scopes: scopes(settings, claims),
+        expires_at: claims
+            .get("exp")
+            .and_then(time)
+            .ok_or("its expiry is not a valid time")?,
+        not_before: optional_time(claims, "nbf").map_err(|()| "its not-before time is not a valid time")?,
+    })
+}
+
+/// Returns the holder's name. An address that the issuer has not verified is ignored.
+fn handle(settings: &Settings, claims: &Map<String, Value>) -> Option<String> {
+    let claim = &settings.user_claim;
+    if claim == "email" && claims.get("email_verified") != Some(&Value::Bool(true)) {
+        return None;
+    }
+    claims.get(claim).and_then(name).map(str::to_owned)
+}
+
+/// Returns the configured scopes of tokens, restricted by our words in the token's `scope`, if any.
+fn scopes(settings: &Settings, claims: &Map<String, Value>) -> Vec<String> {
+    let asked: Vec<&str> = claims
+        .get("scope")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix(SCOPE_PREFIX))
+        .collect();
+    let allowed = settings.scopes.iter().copied().map(Scope::as_str);
+    allowed
+        .filter(|scope| asked.is_empty() || asked.contains(scope))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Returns whether a token's type is one of these. Without a type, it may be any.
+fn is_one_of(kinds: &[&str], kind: Option<&str>) -> bool {
     let Some(kind) = kind else { return true };
     let kind = kind.to_ascii_lowercase();
-    matches!(kind.strip_prefix("application/").unwrap_or(&kind), "jwt" | "at+jwt")
+    kinds.contains(&kind.strip_prefix("application/").unwrap_or(&kind))
 }
 
 /// Returns a name, if it is valid.
@@ -230,19 +262,27 @@ fn time(value: &Value) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(seconds, 0)
 }
 
+/// Parses a time that may be absent. Err: it is there, and not a time.
+fn optional_time(claims: &Map<String, Value>, claim: &str) -> Result<Option<DateTime<Utc>>, ()> {
+    match claims.get(claim) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => time(value).map(Some).ok_or(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
 
-    fn oidc(change: impl FnOnce(&mut OidcArgs)) -> Oidc {
+    fn settings(change: impl FnOnce(&mut OidcArgs)) -> Settings {
         let mut args = OidcArgs {
             oidc_issuer: Some("https://id.example".to_owned()),
             oidc_audience: Some("rejoin".to_owned()),
             ..OidcArgs::default()
         };
         change(&mut args);
-        Oidc::new(&args).expect("good settings").expect("an issuer")
+        args.settings().expect("good settings").expect("an issuer")
     }
 
     fn claims(more: Value) -> Map<String, Value> {
@@ -254,8 +294,8 @@ mod tests {
 
     #[test]
     fn a_tokens_scope_takes_away_and_never_adds() {
-        let oidc = oidc(|args| args.oidc_scopes = vec![Scope::Read, Scope::Write]);
-        let scopes = |scope: &str| oidc.scopes(&claims(json!({ "scope": scope })));
+        let settings = settings(|args| args.oidc_scopes = vec![Scope::Read, Scope::Write]);
+        let scopes = |scope: &str| scopes(&settings, &claims(json!({ "scope": scope })));
         assert_eq!(scopes("openid profile"), ["read", "write"]);
         assert_eq!(scopes("openid rejoin:read"), ["read"]);
         assert_eq!(scopes("rejoin:admin rejoin:write"), ["write"]);
@@ -264,8 +304,8 @@ mod tests {
 
     #[test]
     fn an_unverified_address_identifies_no_user() {
-        let oidc = oidc(|args| args.oidc_user_claim = "email".to_owned());
-        let handle = |more: Value| oidc.handle(&claims(more));
+        let settings = settings(|args| args.oidc_user_claim = "email".to_owned());
+        let handle = |more: Value| handle(&settings, &claims(more));
         assert_eq!(handle(json!({"email": "a@example.org"})), None);
         assert_eq!(
             handle(json!({"email": "a@example.org", "email_verified": "true"})),
@@ -287,10 +327,19 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_issuers_is_no_issuer() {
-        let oidc = oidc(|_| {});
-        assert!(oidc.identity(&claims(json!({}))).is_ok());
-        assert!(oidc.identity(&claims(json!({"iss": ["https://id.example"]}))).is_err());
-        assert!(oidc.identity(&claims(json!({"sub": ""}))).is_err());
+    fn a_subject_is_a_name_and_times_are_numbers() {
+        let settings = settings(|_| {});
+        let identity = |more: Value| identity(&settings, &claims(more));
+        assert!(identity(json!({})).is_ok());
+        for wrong in [json!({"sub": ""}), json!({"exp": "soon"}), json!({"nbf": "soon"})] {
+            assert!(identity(wrong.clone()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_type_is_compared_without_case_and_prefix() {
+        let is = |kind: Option<&str>| is_one_of(&["jwt", "at+jwt"], kind);
+        assert!(is(None) && is(Some("JWT")) && is(Some("application/AT+JWT")));
+        assert!(!is(Some("logout+jwt")) && !is(Some("")));
     }
 }

@@ -6,6 +6,9 @@ use clap::Args;
 
 use crate::oidc::settings::OidcArgs;
 
+/// A week.
+const SESSION_HOURS: u32 = 168;
+
 #[derive(Debug, Clone, Args)]
 pub struct HttpArgs {
     #[command(flatten)]
@@ -15,6 +18,18 @@ pub struct HttpArgs {
     /// trusted proxy says, or the request's]
     #[arg(long, env = "REJOIN_PUBLIC_URL", value_parser = rejoin_egress::origin::parse)]
     pub public_url: Option<String>,
+
+    /// Maximum duration of a browser session, in hours; never longer than the credential it signed in with is valid
+    #[arg(long, env = "REJOIN_SESSION_HOURS", default_value_t = SESSION_HOURS, value_parser = clap::value_parser!(u32).range(1..=8_760))]
+    pub session_hours: u32,
+
+    /// Maximum number of valid invitations of a project
+    #[arg(long, env = "REJOIN_MAX_INVITATIONS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub max_invitations: u32,
+
+    /// Maximum lifetime of an invitation, in days
+    #[arg(long, env = "REJOIN_INVITATION_MAX_DAYS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=365))]
+    pub invitation_max_days: u32,
 
     /// Maximum number of requests per second of one API key, or of one user with tokens; bursts may be twice as large
     #[arg(long, env = "REJOIN_RATE_PER_S", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
@@ -66,6 +81,9 @@ impl Default for HttpArgs {
         Self {
             oidc: OidcArgs::default(),
             public_url: None,
+            session_hours: SESSION_HOURS,
+            max_invitations: 100,
+            invitation_max_days: 30,
             rate_per_s: 2_000,
             user_rate_per_s: 4_000,
             project_rate_per_s: 20_000,
@@ -84,6 +102,11 @@ impl Default for HttpArgs {
 impl HttpArgs {
     pub fn body_timeout(&self) -> Duration {
         Duration::from_millis(self.body_timeout_ms)
+    }
+
+    /// The maximum duration of a browser session, in seconds.
+    pub fn session_s(&self) -> i64 {
+        i64::from(self.session_hours) * 60 * 60
     }
 
     pub fn body_grace(&self) -> Duration {

@@ -46,6 +46,22 @@ impl Actor {
         }
     }
 
+    /// A user who signs a browser in at the identity provider, or whom it signs out.
+    pub fn at_provider(user_id: Uuid) -> Self {
+        Self {
+            who: format!("user:{user_id}"),
+            credential: Some("sso".to_owned()),
+        }
+    }
+
+    /// A new user, who joins with an invitation.
+    pub fn invited(user_id: Uuid, invitation: Uuid) -> Self {
+        Self {
+            who: format!("user:{user_id}"),
+            credential: Some(format!("invitation:{invitation}")),
+        }
+    }
+
     /// A user authenticated by an identity provider's token.
     pub fn token_holder(user_id: Uuid) -> Self {
         Self {
@@ -71,6 +87,12 @@ rejoin_types::text_enum! {
         /// A browser signed in.
         SessionBegun = "session.begun",
         SessionEnded = "session.ended",
+        /// A session was ended from elsewhere: from another session of the user, by an admin, or by the identity provider.
+        SessionRevoked = "session.revoked",
+        InvitationCreated = "invitation.created",
+        InvitationRevoked = "invitation.revoked",
+        /// A user has joined the workspace.
+        InvitationAccepted = "invitation.accepted",
         /// A member's role was set.
         RoleSet = "member.role_set",
         MemberRemoved = "member.removed",

@@ -196,7 +196,14 @@ pub async fn create_key_with(
     insert_key(db, user_id, workspace_id, name, grants, expires_in_s, None).await
 }
 
-/// Like [`create_key`]. A key created by `maker` expires no later than the credential used.
+/// The user who creates a key over HTTP.
+pub(crate) struct Maker {
+    pub(crate) user_id: Uuid,
+    /// The key, or the session, that was used to create it: the new key expires no later.
+    pub(crate) key_id: Option<Uuid>,
+}
+
+/// Like [`create_key`], by a user over HTTP.
 pub(crate) async fn insert_key(
     db: &mut PgConnection,
     user_id: Uuid,
@@ -204,7 +211,7 @@ pub(crate) async fn insert_key(
     name: &str,
     grants: &[Grant],
     expires_in_s: Option<i64>,
-    maker: Option<&Caller>,
+    maker: Option<Maker>,
 ) -> Result<(Uuid, String), sqlx::Error> {
     let key = format!("{KEY_PREFIX}{}", random_secret());
     let id = ids::new();
@@ -223,9 +230,9 @@ pub(crate) async fn insert_key(
         &key[..KEY_PREFIX.len() + 6],
         hash_secret(&key),
         &scopes,
-        maker.map(|maker| maker.user_id),
+        maker.as_ref().map(|maker| maker.user_id),
         expires_in_s,
-        maker.and_then(|maker| maker.credential.key_id()),
+        maker.as_ref().and_then(|maker| maker.key_id),
     )
     .execute(db)
     .await?;
@@ -272,7 +279,7 @@ pub async fn authenticate(
     let mut db = rls::begin(db, rls::Scope::Login).await?;
     let rows = sqlx::query!(
         r#"select k.id, k.user_id, k.scopes, m.project_id as "project_id?", m.role as "role?", p.runs_per_day, p.tokens_per_day,
-                  k.kind = 'key' and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute') as "tell_use!"
+                  (k.last_used_at is null or k.last_used_at < now() - interval '1 minute') as "tell_use!"
            from kb.api_keys k
            -- the projects that the key opens
            left join kb.project_members m on m.user_id = k.user_id and m.project_id = coalesce(k.project_id, m.project_id)

@@ -32,7 +32,7 @@ pub struct Identity {
 }
 
 /// Maximum lead of the issuer's clock over the database's.
-const LEEWAY: TimeDelta = TimeDelta::seconds(30);
+pub(crate) const LEEWAY: TimeDelta = TimeDelta::seconds(30);
 
 /// The handling of unknown identities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +129,11 @@ async fn find(db: &PgPool, identity: &Identity) -> Result<KnownUser, sqlx::Error
 }
 
 /// Links an identity, as far as allowed. Concurrent requests with the same one wait, and find it.
-async fn provision(db: &mut PgConnection, identity: &Identity, new_users: NewUsers) -> Result<(), AuthError> {
+pub(crate) async fn provision(
+    db: &mut PgConnection,
+    identity: &Identity,
+    new_users: NewUsers,
+) -> Result<(), AuthError> {
     let (user_id, news) = match find_user(db, identity).await? {
         Some(id) => (id, None),
         None => link(db, identity, new_users).await?,
@@ -163,7 +167,7 @@ async fn link(
 ) -> Result<(Uuid, Option<Action>), AuthError> {
     let handle = identity.handle.as_deref().ok_or(AuthError::UnknownUser)?;
     let (user_id, action) = match new_users {
-        NewUsers::Refuse => (workspaces::find_user(db, handle).await?, Action::IdentityLinked),
+        NewUsers::Refuse => (workspaces::find_user_to_link(db, handle).await?, Action::IdentityLinked),
         // Never an existing user: where anyone may sign up, anyone could choose that user's name.
         NewUsers::Create { .. } => (workspaces::create_user(db, handle).await?, Action::UserCreated),
     };
@@ -186,7 +190,7 @@ async fn link(
 }
 
 /// Returns the user of a known identity.
-async fn find_user(db: &mut PgConnection, identity: &Identity) -> Result<Option<Uuid>, sqlx::Error> {
+pub(crate) async fn find_user(db: &mut PgConnection, identity: &Identity) -> Result<Option<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select user_id from kb.identities where issuer = $1 and subject = $2",
         identity.issuer,

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::auth::{self, Caller, Credential};
+use crate::auth::{self, Caller, Credential, Maker};
 use crate::workspaces::Role;
 use rejoin_types::access::{Grant, Scope};
 
@@ -120,17 +120,7 @@ pub async fn make(
     if let Some(grant) = key.grants.iter().find(|grant| !caller.has(grant)) {
         return Err(KeyError::MoreThanMaker(grant.clone()));
     }
-    lock(db, caller.workspace_id).await?;
-    let good = sqlx::query_scalar!(
-        r#"select count(*) as "count!" from kb.api_keys
-           where project_id = $1 and kind = 'key' and revoked_at is null and (expires_at is null or expires_at > now())"#,
-        caller.workspace_id
-    )
-    .fetch_one(&mut *db)
-    .await?;
-    if good >= MAX_KEYS {
-        return Err(KeyError::TooMany);
-    }
+    have_room(db, caller.workspace_id).await?;
     let workspace = caller.workspace_id;
     let (id, secret) = auth::insert_key(
         db,
@@ -139,11 +129,30 @@ pub async fn make(
         key.name.trim(),
         key.grants,
         key.expires_in_s,
-        Some(caller),
+        Some(Maker {
+            user_id: caller.user_id,
+            key_id: caller.credential.key_id(),
+        }),
     )
     .await?;
     let made = find(db, workspace, id).await?.ok_or(KeyError::NotFound)?;
     Ok((made, secret))
+}
+
+/// Refuses if the workspace has the maximum number of valid keys. Others that create one wait until the transaction ends.
+pub(crate) async fn have_room(db: &mut PgConnection, workspace_id: Uuid) -> Result<(), KeyError> {
+    lock(db, workspace_id).await?;
+    let good = sqlx::query_scalar!(
+        r#"select count(*) as "count!" from kb.api_keys
+           where project_id = $1 and kind = 'key' and revoked_at is null and (expires_at is null or expires_at > now())"#,
+        workspace_id
+    )
+    .fetch_one(&mut *db)
+    .await?;
+    if good >= MAX_KEYS {
+        return Err(KeyError::TooMany);
+    }
+    Ok(())
 }
 
 /// Revokes a key of the caller's workspace and the sessions created with it; false: it was revoked before.

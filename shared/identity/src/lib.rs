@@ -4,8 +4,10 @@
 //! - `auth`       keys and tokens: checked, with what they allow
 //! - `keys`       API keys of a workspace
 //! - `sessions`   browser sessions
-//! - `sign_in`    signing in by an external identity
+//! - `sign_in`    one-time sign-in codes
 //! - `identities` external identities of users
+//! - `sso`        signing browsers in at the identity provider
+//! - `invitations` links with which users join a workspace
 //! - `projects`   workspaces: members, roles, quotas
 //! - `initiators` in whose name runs, DAGs and schedules work, and whether they still may
 //! - `cells`      several databases, and on which of them a workspace lives
@@ -16,7 +18,9 @@ pub mod auth;
 pub mod cells;
 pub mod identities;
 pub mod initiators;
+pub mod invitations;
 pub mod keys;
 pub mod sessions;
 pub mod sign_in;
+pub mod sso;
 pub mod workspaces;

@@ -82,6 +82,8 @@ pub struct Member {
     pub user_id: Uuid,
     pub handle: String,
     pub role: String,
+    /// The role follows the user's groups at the identity provider.
+    pub from_groups: bool,
     pub created_at: DateTime<Utc>,
 }
 
@@ -128,9 +130,9 @@ pub async fn ensure_user(db: &mut PgConnection, handle: &str) -> Result<Uuid, sq
     .await
 }
 
-/// Returns the user with this handle.
-pub async fn find_user(db: &mut PgConnection, handle: &str) -> Result<Option<Uuid>, sqlx::Error> {
-    sqlx::query_scalar!("select id from kb.users where handle = $1", handle)
+/// Returns the user with this handle whom an identity of that name may be linked to: not one who chose the handle.
+pub(crate) async fn find_user_to_link(db: &mut PgConnection, handle: &str) -> Result<Option<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!("select id from kb.users where handle = $1 and not self_named", handle)
         .fetch_optional(db)
         .await
 }
@@ -144,6 +146,18 @@ pub async fn create_user(db: &mut PgConnection, handle: &str) -> Result<Option<U
     )
     .fetch_optional(db)
     .await
+}
+
+/// Creates a user with this id, who chose the handle. False: the handle is taken.
+pub(crate) async fn create_self_named(db: &mut PgConnection, id: Uuid, handle: &str) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "insert into kb.users (id, handle, self_named) values ($1, $2, true) on conflict (handle) do nothing",
+        id,
+        handle
+    )
+    .execute(db)
+    .await?;
+    Ok(done.rows_affected() > 0)
 }
 
 /// Makes the user a member, unless the project does not exist or they are one already.
@@ -220,7 +234,7 @@ pub(crate) async fn memberships(db: &mut PgConnection, user_id: Uuid) -> Result<
 pub async fn members(db: &mut PgConnection, workspace_id: Uuid) -> Result<Vec<Member>, sqlx::Error> {
     sqlx::query_as!(
         Member,
-        "select m.user_id, u.handle, m.role, m.created_at
+        "select m.user_id, u.handle, m.role, m.from_groups, m.created_at
          from kb.project_members m join kb.users u on u.id = m.user_id
          where m.project_id = $1 order by m.created_at, m.user_id",
         workspace_id
@@ -229,13 +243,13 @@ pub async fn members(db: &mut PgConnection, workspace_id: Uuid) -> Result<Vec<Me
     .await
 }
 
-/// Changes a member's role. Changes of a project's owners are serialized.
+/// Changes a member's role, which does not follow groups from then on. Changes of a project's owners are serialized.
 pub async fn set_role(db: &mut PgConnection, workspace_id: Uuid, user_id: Uuid, role: Role) -> Result<(), MemberError> {
     if role != Role::Owner {
         keep_an_owner(db, workspace_id, user_id).await?;
     }
     let set = sqlx::query!(
-        "update kb.project_members set role = $3 where project_id = $1 and user_id = $2",
+        "update kb.project_members set role = $3, from_groups = false where project_id = $1 and user_id = $2",
         workspace_id,
         user_id,
         role.as_str()
@@ -246,7 +260,7 @@ pub async fn set_role(db: &mut PgConnection, workspace_id: Uuid, user_id: Uuid, 
     }
 }
 
-/// Removes a member: their keys no longer grant access to the project.
+/// Removes a member: their keys no longer grant access to the project, and their sessions in it end.
 pub async fn remove_member(db: &mut PgConnection, workspace_id: Uuid, user_id: Uuid) -> Result<(), MemberError> {
     keep_an_owner(db, workspace_id, user_id).await?;
     let removed = sqlx::query!(
@@ -254,10 +268,19 @@ pub async fn remove_member(db: &mut PgConnection, workspace_id: Uuid, user_id: U
         workspace_id,
         user_id
     );
-    match removed.execute(db).await?.rows_affected() {
-        0 => Err(MemberError::NotFound),
-        _ => Ok(()),
+    if removed.execute(&mut *db).await?.rows_affected() == 0 {
+        return Err(MemberError::NotFound);
     }
+    // A member who returns signs in again.
+    sqlx::query!(
+        "update kb.api_keys set revoked_at = now()
+         where kind = 'session' and project_id = $1 and user_id = $2 and revoked_at is null",
+        workspace_id,
+        user_id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
 }
 
 /// Refuses if this member is the only owner. Concurrent removals of owners wait until the transaction ends.

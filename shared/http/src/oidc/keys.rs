@@ -1,5 +1,5 @@
-//! The issuer's published keys (JWKS): found by discovery, cached, and refreshed when they are old or when a token
-//! names an unknown key.
+//! The issuer's published keys (JWKS) and the addresses of its endpoints: found by discovery, cached, and refreshed when they
+//! are old or when a token names an unknown key.
 //!
 //! Invariant: whatever tokens arrive, the issuer is asked at most once per [`PublishedKeys::refetch`], by one task at a
 //! time; a withdrawn key is rejected after `max_age` or, while the issuer is unreachable, after [`MAX_STALE`].
@@ -10,6 +10,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
+use reqwest::StatusCode;
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::Mutex;
@@ -37,8 +39,21 @@ pub struct PublishedKey {
     pub public: DecodingKey,
 }
 
+/// The issuer's endpoints, for browsers that sign in there. None: it publishes none, or not at an address that is safe.
+#[derive(Debug, Clone, Default)]
+pub struct Endpoints {
+    pub authorization: Option<Url>,
+    pub token: Option<Url>,
+    pub end_session: Option<Url>,
+    /// A client's secret is sent in the body, because the issuer does not take it in a header.
+    pub secret_in_body: bool,
+    /// Responses of the authorization endpoint name the issuer (RFC 9207).
+    pub names_itself: bool,
+}
+
 struct Held {
     keys: Vec<PublishedKey>,
+    endpoints: Arc<Endpoints>,
     fetched: Instant,
 }
 
@@ -113,6 +128,46 @@ impl PublishedKeys {
         Ok(held.find(id, algorithm))
     }
 
+    /// Returns the issuer's endpoints.
+    pub async fn endpoints(self: &Arc<Self>) -> Result<Arc<Endpoints>, IssuerAway> {
+        if let Some(held) = self.younger_than(self.max_age) {
+            return Ok(held.endpoints.clone());
+        }
+        self.refresh().await;
+        let held = self.younger_than(MAX_STALE.max(self.max_age)).ok_or(IssuerAway)?;
+        Ok(held.endpoints.clone())
+    }
+
+    /// Sends a form to an endpoint of the issuer, with the client's name and secret in the header if they are given. Returns
+    /// the status and the JSON of the response; null: it has none.
+    pub async fn post(
+        &self,
+        url: &Url,
+        form: String,
+        basic: Option<(String, String)>,
+    ) -> Result<(StatusCode, Value), IssuerAway> {
+        let mut request = self
+            .http
+            .post(url.clone())
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .header(ACCEPT, "application/json")
+            .body(form);
+        if let Some((name, secret)) = basic {
+            request = request.basic_auth(name, Some(secret));
+        }
+        let away = |reason: String| {
+            warn!(issuer = self.issuer, reason, "a request to the issuer failed");
+            IssuerAway
+        };
+        let response = request.send().await.map_err(|error| away(format!("{url}: {error}")))?;
+        let status = response.status();
+        if status.is_server_error() {
+            return Err(away(format!("{url} answered {status}")));
+        }
+        let body = whole(url, response).await.map_err(away)?;
+        Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+    }
+
     fn younger_than(&self, age: Duration) -> Option<Arc<Held>> {
         let held = self.held.read().expect("nothing panics while it is held");
         held.clone().filter(|held| held.fetched.elapsed() < age)
@@ -129,10 +184,11 @@ impl PublishedKeys {
         let fetching = tokio::spawn(async move {
             *asked = Some(Instant::now());
             match keys.fetch().await {
-                Ok(fetched) => {
+                Ok((fetched, endpoints)) => {
                     info!(issuer = keys.issuer, keys = fetched.len(), "fetched the issuer's keys");
                     let held = Held {
                         keys: fetched,
+                        endpoints: Arc::new(endpoints),
                         fetched: Instant::now(),
                     };
                     *keys.held.write().expect("nothing panics while it is held") = Some(Arc::new(held));
@@ -144,7 +200,7 @@ impl PublishedKeys {
         let _ = fetching.await;
     }
 
-    async fn fetch(&self) -> Result<Vec<PublishedKey>, String> {
+    async fn fetch(&self) -> Result<(Vec<PublishedKey>, Endpoints), String> {
         let discovery = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
         let discovery = discovery
             .parse()
@@ -160,32 +216,59 @@ impl PublishedKeys {
         })?;
         let set: KeySet = self.document(address).await?;
         let usable = set.keys.into_iter().filter_map(|key| usable(key, &self.algorithms));
-        Ok(usable.take(MAX_KEYS).collect())
+        Ok((usable.take(MAX_KEYS).collect(), configuration.endpoints()))
     }
 
     /// Fetches a JSON document of the issuer, bounded in size and time.
     async fn document<T: for<'de> Deserialize<'de>>(&self, url: Url) -> Result<T, String> {
         let failed = |error: reqwest::Error| format!("{url}: {error}");
         let response = self.http.get(url.clone()).send().await.map_err(failed)?;
-        if response.status() != reqwest::StatusCode::OK {
+        if response.status() != StatusCode::OK {
             return Err(format!("{url} answered {}", response.status()));
         }
-        let mut body = Vec::new();
-        let mut pieces = response.bytes_stream();
-        while let Some(piece) = pieces.next().await {
-            body.extend_from_slice(&piece.map_err(failed)?);
-            if body.len() > MAX_DOCUMENT_BYTES {
-                return Err(format!("{url} is longer than {MAX_DOCUMENT_BYTES} bytes"));
-            }
-        }
+        let body = whole(&url, response).await?;
         serde_json::from_slice(&body).map_err(|error| format!("{url}: {error}"))
     }
+}
+
+/// Returns the body of a response, bounded in size.
+async fn whole(url: &Url, response: reqwest::Response) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    let mut pieces = response.bytes_stream();
+    while let Some(piece) = pieces.next().await {
+        body.extend_from_slice(&piece.map_err(|error| format!("{url}: {error}"))?);
+        if body.len() > MAX_DOCUMENT_BYTES {
+            return Err(format!("{url} is longer than {MAX_DOCUMENT_BYTES} bytes"));
+        }
+    }
+    Ok(body)
 }
 
 #[derive(Deserialize)]
 struct Configuration {
     issuer: String,
     jwks_uri: String,
+    authorization_endpoint: Option<String>,
+    token_endpoint: Option<String>,
+    end_session_endpoint: Option<String>,
+    token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    #[serde(default)]
+    authorization_response_iss_parameter_supported: bool,
+}
+
+impl Configuration {
+    fn endpoints(&self) -> Endpoints {
+        let safe = |address: &Option<String>| address.as_deref()?.parse::<Url>().ok().filter(is_safe);
+        // Absent: the header, by the specification's default.
+        let methods = self.token_endpoint_auth_methods_supported.as_deref();
+        Endpoints {
+            authorization: safe(&self.authorization_endpoint),
+            token: safe(&self.token_endpoint),
+            end_session: safe(&self.end_session_endpoint),
+            secret_in_body: methods.is_some_and(|methods| !methods.iter().any(|name| name == "client_secret_basic")),
+            names_itself: self.authorization_response_iss_parameter_supported,
+        }
+    }
 }
 
 /// Unparsed keys: one with an unknown type must not break the others.

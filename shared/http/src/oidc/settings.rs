@@ -6,14 +6,19 @@ use rejoin_types::access::Scope;
 use url::Url;
 use uuid::Uuid;
 
+use super::sso_settings::{SsoArgs, SsoSettings, SsoSettingsError};
+
 /// Options as they were given. Without an issuer, tokens open nothing.
 #[derive(Debug, Clone, Args)]
 pub struct OidcArgs {
+    #[command(flatten)]
+    pub sso: SsoArgs,
+
     /// OpenID Connect issuer whose JWTs are accepted, e.g. https://id.example.com
     #[arg(long, env = "REJOIN_OIDC_ISSUER", value_name = "URL")]
     pub oidc_issuer: Option<String>,
 
-    /// Audience that tokens must have; required with an issuer
+    /// Audience that tokens of programs must have; required with an issuer, unless only browsers sign in there
     #[arg(long, env = "REJOIN_OIDC_AUDIENCE", value_name = "NAME")]
     pub oidc_audience: Option<String>,
 
@@ -66,6 +71,7 @@ pub struct OidcArgs {
 impl Default for OidcArgs {
     fn default() -> Self {
         Self {
+            sso: SsoArgs::default(),
             oidc_issuer: None,
             oidc_audience: None,
             oidc_algorithms: vec![AlgorithmArg::Rs256, AlgorithmArg::Es256],
@@ -116,6 +122,8 @@ pub enum SettingsError {
     NoAlgorithm,
     #[error("--oidc-default-project must be the id of a project: {0}")]
     Project(String),
+    #[error(transparent)]
+    Sso(#[from] SsoSettingsError),
     #[error("creating the HTTP client for the issuer's keys failed")]
     Client(#[from] reqwest::Error),
 }
@@ -123,19 +131,25 @@ pub enum SettingsError {
 /// Validated options.
 pub struct Settings {
     pub issuer: String,
-    pub audience: String,
+    /// None: only browsers sign in at the issuer, and a token opens nothing.
+    pub audience: Option<String>,
     pub algorithms: Vec<Algorithm>,
     pub user_claim: String,
     pub project_claim: Option<String>,
     pub new_users: NewUsersArg,
     pub default_project: Option<Uuid>,
     pub scopes: Vec<Scope>,
+    /// None: browsers do not sign in at the issuer.
+    pub sso: Option<SsoSettings>,
 }
 
 impl OidcArgs {
     /// None: no issuer.
     pub fn settings(&self) -> Result<Option<Settings>, SettingsError> {
         let Some(issuer) = given(&self.oidc_issuer) else {
+            if self.sso.is_on() {
+                return Err(SsoSettingsError::IssuerMissing.into());
+            }
             return Ok(None);
         };
         let url: Option<Url> = issuer.parse().ok();
@@ -146,15 +160,22 @@ impl OidcArgs {
             return Err(SettingsError::NoAlgorithm);
         }
         let project = |id: String| id.parse().map_err(|_| SettingsError::Project(id));
+        let default_project = given(&self.oidc_default_project).map(project).transpose()?;
+        let sso = self.sso.settings(default_project)?;
+        let audience = given(&self.oidc_audience);
+        if audience.is_none() && sso.is_none() {
+            return Err(SettingsError::AudienceMissing);
+        }
         Ok(Some(Settings {
             issuer,
-            audience: given(&self.oidc_audience).ok_or(SettingsError::AudienceMissing)?,
+            audience,
             algorithms: self.oidc_algorithms.iter().copied().map(Algorithm::from).collect(),
             user_claim: self.oidc_user_claim.clone(),
             project_claim: given(&self.oidc_project_claim),
             new_users: self.oidc_new_users,
-            default_project: given(&self.oidc_default_project).map(project).transpose()?,
+            default_project,
             scopes: self.oidc_scopes.clone(),
+            sso,
         }))
     }
 }

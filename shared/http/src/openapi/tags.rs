@@ -1,7 +1,7 @@
 //! The descriptions of the tags by which the OpenAPI document groups operations.
 
 /// Each tag with its description. A new tag needs an entry: `scripts/openapi-lint.sh` reports one without.
-const TAGS: [(&str, &str); 48] = [
+const TAGS: [(&str, &str); 52] = [
     ("AI SDK", "`useChat` of the AI SDK."),
     (
         "Durable Streams",
@@ -61,6 +61,7 @@ const TAGS: [(&str, &str); 48] = [
         "history",
         "The records of runs: their messages and tool calls, at three levels of detail.",
     ),
+    ("invitations", "Links with which users join a project."),
     ("keys", "API keys of a project."),
     (
         "mcp accounts",
@@ -96,6 +97,8 @@ const TAGS: [(&str, &str); 48] = [
         "Runs: their state and events, and starting, steering, resuming and cancelling them.",
     ),
     ("schedules", "Agents and task DAGs that start at set times."),
+    ("sessions", "Sessions of browsers: listed and ended."),
+    ("sign in", "Browsers that sign in and out at the identity provider."),
     ("sharing", "Links by which a conversation is read without signing in."),
     ("streams", "Tickets with which a browser's EventSource reads a stream."),
     ("task dags", "DAGs of tasks that agents execute."),

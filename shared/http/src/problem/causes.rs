@@ -8,7 +8,9 @@ use rejoin_files::objects::ObjectStoreError;
 use rejoin_files::types::TypeFault;
 use rejoin_files::{AttachError, BeginError};
 use rejoin_identity::auth::AuthError;
+use rejoin_identity::invitations::InvitationError;
 use rejoin_identity::keys::KeyError;
+use rejoin_identity::sso::SsoError;
 use rejoin_identity::workspaces::{Exhausted, MemberError};
 use rejoin_models::reads;
 use serde_json::json;
@@ -40,6 +42,39 @@ impl From<MemberError> for Problem {
             MemberError::NotFound => Self::not_found("member_not_found", "The member"),
             MemberError::LastOwner => Self::conflict("last_owner", error.to_string()),
             MemberError::Database(error) => error.into(),
+        }
+    }
+}
+
+impl From<InvitationError> for Problem {
+    fn from(error: InvitationError) -> Self {
+        let detail = error.to_string();
+        match error {
+            InvitationError::Uses | InvitationError::Note | InvitationError::Service => {
+                Self::bad_request("invalid_invitation", detail)
+            }
+            InvitationError::TooMany(_) => Self::conflict("too_many_invitations", detail),
+            InvitationError::NotFound => Self::not_found("invitation_not_found", "The invitation"),
+            InvitationError::Invalid => Self::new(StatusCode::NOT_FOUND, "invitation_invalid", detail),
+            InvitationError::Handle => Self::bad_request("invalid_handle", detail),
+            InvitationError::HandleTaken => Self::conflict("handle_taken", detail),
+            InvitationError::Key(error) => error.into(),
+            InvitationError::Database(error) => error.into(),
+        }
+    }
+}
+
+impl From<SsoError> for Problem {
+    fn from(error: SsoError) -> Self {
+        let detail = error.to_string();
+        match error {
+            SsoError::Times(_) => Self::unauthorized("token_invalid", detail),
+            SsoError::UnknownUser => Self::new(StatusCode::FORBIDDEN, "user_unknown", detail),
+            SsoError::NoProject => Self::new(StatusCode::FORBIDDEN, "no_project", detail),
+            SsoError::ServiceAccount => Self::new(StatusCode::FORBIDDEN, "role_missing", detail),
+            SsoError::AnotherUser => Self::conflict("signed_in_as_another", detail),
+            SsoError::Invitation(error) => error.into(),
+            SsoError::Database(error) => error.into(),
         }
     }
 }

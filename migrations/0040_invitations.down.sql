@@ -1,0 +1,2 @@
+-- Loses: invitations. Users who have joined stay members.
+drop table kb.invitations;
