@@ -24,7 +24,7 @@ create table kb.sso_sessions (
     session_id       uuid primary key references kb.api_keys (id) on delete cascade,
     issuer           text not null,
     subject          text not null,
-    -- The provider's id of its own session (`sid`). Null: it has sent none.
+    -- The provider's id for the session there (`sid`). Null: it has sent none.
     provider_session text
 );
 create index sso_sessions_subject on kb.sso_sessions (issuer, subject);

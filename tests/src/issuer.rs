@@ -1,6 +1,7 @@
-//! A fake identity provider: discovery and keys on 127.0.0.1, and valid or forged tokens. It builds tokens by hand,
-//! including those that no library would create.
+//! A fake identity provider: discovery, keys and a token endpoint on 127.0.0.1, and valid or forged tokens. It builds tokens by
+//! hand, including those that no library would create.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,8 +14,9 @@ use aws_lc_rs::signature::{
 };
 use aws_lc_rs::{encoding::AsDer, hmac};
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::routing::get;
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -37,6 +39,17 @@ struct Published {
     keys: Mutex<Vec<Value>>,
     fetches: AtomicUsize,
     away: AtomicBool,
+    /// The answer of the token endpoint.
+    answer: Mutex<(StatusCode, Value)>,
+    redemptions: Mutex<Vec<Redemption>>,
+}
+
+/// A request to the token endpoint.
+#[derive(Debug, Clone)]
+pub struct Redemption {
+    /// The header with the client's secret.
+    pub authorization: Option<String>,
+    pub form: HashMap<String, String>,
 }
 
 impl Issuer {
@@ -49,10 +62,13 @@ impl Issuer {
             keys: Mutex::new(keys.iter().map(|key| key.jwk()).collect()),
             fetches: AtomicUsize::new(0),
             away: AtomicBool::new(false),
+            answer: Mutex::new((StatusCode::BAD_REQUEST, json!({"error": "invalid_grant"}))),
+            redemptions: Mutex::default(),
         });
         let routes = Router::new()
             .route("/.well-known/openid-configuration", get(configuration))
             .route("/keys", get(published_keys))
+            .route("/token", post(token))
             .with_state(published.clone());
         let server = tokio::spawn(async move {
             axum::serve(listener, routes).await.expect("it serves");
@@ -75,6 +91,16 @@ impl Issuer {
         self.published.away.store(away, Ordering::SeqCst);
     }
 
+    /// Sets the answer to the next codes.
+    pub fn answer_codes(&self, status: StatusCode, body: Value) {
+        *self.published.answer.lock().expect("no panic") = (status, body);
+    }
+
+    /// Returns the codes that were redeemed, oldest first.
+    pub fn redemptions(&self) -> Vec<Redemption> {
+        self.published.redemptions.lock().expect("no panic").clone()
+    }
+
     /// Returns the claims of a valid token of `subject`, for ten minutes.
     pub fn claims(&self, subject: &str) -> Value {
         let now = now();
@@ -93,7 +119,24 @@ async fn configuration(State(published): State<Arc<Published>>) -> Result<Json<V
         return Err(StatusCode::SERVICE_UNAVAILABLE);
     }
     let issuer = &published.issuer;
-    Ok(Json(json!({"issuer": issuer, "jwks_uri": format!("{issuer}/keys")})))
+    Ok(Json(json!({
+        "issuer": issuer,
+        "jwks_uri": format!("{issuer}/keys"),
+        "authorization_endpoint": format!("{issuer}/authorize?tenant=one"),
+        "token_endpoint": format!("{issuer}/token"),
+        "end_session_endpoint": format!("{issuer}/logout"),
+    })))
+}
+
+async fn token(State(published): State<Arc<Published>>, headers: HeaderMap, body: String) -> (StatusCode, Json<Value>) {
+    let authorization = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let redemption = Redemption {
+        authorization: authorization.map(str::to_owned),
+        form: url::form_urlencoded::parse(body.as_bytes()).into_owned().collect(),
+    };
+    published.redemptions.lock().expect("no panic").push(redemption);
+    let (status, answer) = published.answer.lock().expect("no panic").clone();
+    (status, Json(answer))
 }
 
 async fn published_keys(State(published): State<Arc<Published>>) -> Json<Value> {

@@ -208,6 +208,31 @@ pub async fn append(db: &mut PgConnection, entry: &NewEntry<'_>) -> Result<i64, 
     .await
 }
 
+/// An entry for when the other changes of its transaction have been made: [`append`] is last, so that transactions which change the
+/// same rows do not wait for each other in a circle.
+#[derive(Debug, Clone)]
+pub(crate) struct Pending {
+    pub(crate) workspace_id: Option<Uuid>,
+    pub(crate) action: Action,
+    pub(crate) target: String,
+    pub(crate) detail: Value,
+}
+
+/// Appends entries in their order.
+pub(crate) async fn append_all(db: &mut PgConnection, by: &Actor, entries: Vec<Pending>) -> Result<(), sqlx::Error> {
+    for entry in entries {
+        let entry = NewEntry {
+            by,
+            workspace_id: entry.workspace_id,
+            action: entry.action,
+            target: entry.target,
+            detail: entry.detail,
+        };
+        append(db, &entry).await?;
+    }
+    Ok(())
+}
+
 /// Returns a page of a workspace's entries, newest first, before the entry `before`.
 pub async fn page(
     db: &mut PgConnection,

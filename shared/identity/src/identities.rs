@@ -11,7 +11,7 @@ use serde_json::json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::audit::{self, Action, Actor, NewEntry};
+use crate::audit::{self, Action, Actor, Pending};
 use crate::auth::{self, AuthError, Caller, Credential, Expiry};
 use crate::workspaces::{self, Membership, Role};
 use rejoin_db::rls;
@@ -58,7 +58,9 @@ pub async fn authenticate(
     let expiry = Expiry::of(identity.expires_at, found.now).ok_or(AuthError::TokenExpired)?;
     if found.lacks(identity, new_users) {
         let mut tx = rls::begin(db, rls::Scope::Login).await?;
-        provision(&mut tx, identity, new_users).await?;
+        let (user_id, news) = provision(&mut tx, identity, new_users).await?;
+        let by = Actor::token_holder(user_id);
+        audit::append_all(&mut tx, &by, news.into_iter().collect()).await?;
         tx.commit().await?;
         found = find(db, identity).await?;
     }
@@ -128,12 +130,12 @@ async fn find(db: &PgPool, identity: &Identity) -> Result<KnownUser, sqlx::Error
     })
 }
 
-/// Links an identity, as far as allowed. Concurrent requests with the same one wait, and find it.
+/// Links an identity, as far as allowed, and returns what is to be recorded. Concurrent requests with the same one wait, and find it.
 pub(crate) async fn provision(
     db: &mut PgConnection,
     identity: &Identity,
     new_users: NewUsers,
-) -> Result<(), AuthError> {
+) -> Result<(Uuid, Option<Pending>), AuthError> {
     let (user_id, news) = match find_user(db, identity).await? {
         Some(id) => (id, None),
         None => link(db, identity, new_users).await?,
@@ -146,17 +148,13 @@ pub(crate) async fn provision(
             workspaces::add_member_if_there(db, workspace, user_id, Role::Member).await?;
         }
     }
-    if let Some(action) = news {
-        let entry = NewEntry {
-            by: &Actor::token_holder(user_id),
-            workspace_id: None,
-            action,
-            target: format!("user:{user_id}"),
-            detail: json!({"issuer": identity.issuer, "subject": identity.subject}),
-        };
-        audit::append(db, &entry).await?;
-    }
-    Ok(())
+    let entry = news.map(|action| Pending {
+        workspace_id: None,
+        action,
+        target: format!("user:{user_id}"),
+        detail: json!({"issuer": identity.issuer, "subject": identity.subject}),
+    });
+    Ok((user_id, entry))
 }
 
 /// Returns the user of a new identity, and what was done; none: a concurrent request was faster.

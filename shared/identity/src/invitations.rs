@@ -9,7 +9,7 @@ use serde_json::json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::audit::{self, Action, Actor, NewEntry};
+use crate::audit::{self, Action, Actor, Pending};
 use crate::auth::{self, Caller, Maker};
 use crate::keys::{self, KeyError};
 use crate::sessions::{self, Basis, Begun, NewSession};
@@ -221,16 +221,15 @@ pub async fn look_up(db: &PgPool, token: &str) -> Result<Offer, InvitationError>
     offer(&mut *rls::begin(db, rls::Scope::Login).await?, token).await
 }
 
-/// Makes a user a member by an offer that was just read in this transaction, and records it. Concurrent acceptances wait, and
-/// the last place is taken once.
+/// Makes a user a member by an offer that was just read in this transaction, and returns the role, and what is to be recorded.
+/// Concurrent acceptances wait, and the last place is taken once.
 pub(crate) async fn join(
     db: &mut PgConnection,
     offer: &Offer,
     user_id: Uuid,
-    by: &Actor,
-) -> Result<Role, InvitationError> {
+) -> Result<(Role, Option<Pending>), InvitationError> {
     if let Some(role) = workspaces::role_of(db, offer.workspace_id, user_id).await? {
-        return Ok(role);
+        return Ok((role, None));
     }
     let owner = Owner {
         workspace_id: offer.workspace_id,
@@ -249,15 +248,13 @@ pub(crate) async fn join(
     }
     let role = Role::stored(&offer.role);
     workspaces::add_member(db, offer.workspace_id, user_id, role).await?;
-    let entry = NewEntry {
-        by,
+    let entry = Pending {
         workspace_id: Some(offer.workspace_id),
         action: Action::InvitationAccepted,
         target: format!("invitation:{}", offer.id),
         detail: json!({"userId": user_id, "role": role.as_str()}),
     };
-    audit::append(db, &entry).await?;
-    Ok(role)
+    Ok((role, Some(entry)))
 }
 
 /// A user who has joined, with the session in the workspace.
@@ -279,9 +276,11 @@ pub async fn accept(
 ) -> Result<Joined, InvitationError> {
     let mut tx = rls::begin(db, rls::Scope::Login).await?;
     let offer = offer(&mut tx, token).await?;
-    let by = Actor::caller(caller);
-    let role = join(&mut tx, &offer, caller.user_id, &by).await?;
-    let begun = begin(&mut tx, &offer, caller.user_id, role, None, &by, session).await?;
+    let (role, joined) = join(&mut tx, &offer, caller.user_id).await?;
+    let begun = begin(&mut tx, &offer, caller.user_id, role, None, session).await?;
+    let mut entries: Vec<Pending> = joined.into_iter().collect();
+    entries.push(sessions::begun_entry(offer.workspace_id, begun.id));
+    audit::append_all(&mut tx, &Actor::caller(caller), entries).await?;
     tx.commit().await?;
     Ok(Joined {
         user_id: caller.user_id,
@@ -304,28 +303,35 @@ pub async fn accept_as_new_user(
     }
     let mut tx = rls::begin(db, rls::Scope::Login).await?;
     let offer = offer(&mut tx, token).await?;
+    let workspace = Some(offer.workspace_id);
+    keys::have_room(&mut tx, offer.workspace_id).await?;
     let user_id = ids::new();
     if !workspaces::create_self_named(&mut tx, user_id, handle).await? {
         return Err(InvitationError::HandleTaken);
     }
-    let by = Actor::invited(user_id, offer.id);
-    let role = join(&mut tx, &offer, user_id, &by).await?;
-    keys::have_room(&mut tx, offer.workspace_id).await?;
+    let (role, joined) = join(&mut tx, &offer, user_id).await?;
     // A program's scope is not for browsers.
     let scopes = role.scopes().iter().copied().filter(|scope| *scope != Scope::Worker);
     let grants: Vec<Grant> = scopes.map(Grant::from).collect();
     let maker = Maker { user_id, key_id: None };
-    let workspace = Some(offer.workspace_id);
     let (key_id, key) = auth::insert_key(&mut tx, user_id, workspace, KEY_NAME, &grants, None, Some(maker)).await?;
-    let entry = NewEntry {
-        by: &by,
+    let begun = begin(&mut tx, &offer, user_id, role, Some(key_id), session).await?;
+    let created = Pending {
+        workspace_id: None,
+        action: Action::UserCreated,
+        target: format!("user:{user_id}"),
+        detail: json!({"invitation": offer.id}),
+    };
+    let key_created = Pending {
         workspace_id: workspace,
         action: Action::KeyCreated,
         target: format!("api_key:{key_id}"),
-        detail: json!({"name": KEY_NAME, "userId": user_id}),
+        detail: json!({"name": KEY_NAME, "userId": user_id, "scopes": session_scopes(role)}),
     };
-    audit::append(&mut tx, &entry).await?;
-    let begun = begin(&mut tx, &offer, user_id, role, Some(key_id), &by, session).await?;
+    let mut entries = vec![created];
+    entries.extend(joined);
+    entries.extend([key_created, sessions::begun_entry(offer.workspace_id, begun.id)]);
+    audit::append_all(&mut tx, &Actor::invited(user_id, offer.id), entries).await?;
     tx.commit().await?;
     Ok(Joined {
         user_id,
@@ -342,7 +348,6 @@ async fn begin(
     user_id: Uuid,
     role: Role,
     parent: Option<Uuid>,
-    by: &Actor,
     session: NewSession<'_>,
 ) -> Result<Begun, sqlx::Error> {
     let scopes = session_scopes(role);
@@ -353,9 +358,7 @@ async fn begin(
         parent,
         until: None,
     };
-    let begun = sessions::insert(db, &basis, session).await?;
-    sessions::tell(db, by, offer.workspace_id, Action::SessionBegun, begun.id).await?;
-    Ok(begun)
+    sessions::insert(db, &basis, session).await
 }
 
 /// The scopes of a session with all rights that a browser may have in this role.

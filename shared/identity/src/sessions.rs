@@ -7,7 +7,7 @@ use serde_json::json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::audit::{self, Action, Actor, NewEntry};
+use crate::audit::{self, Action, Actor, NewEntry, Pending};
 use crate::auth::{self, Caller, Kind};
 use rejoin_db::rls;
 use rejoin_types::ids;
@@ -135,6 +135,16 @@ async fn forget_old(db: &mut PgConnection, user_id: Uuid) -> Result<(), sqlx::Er
     .execute(db)
     .await?;
     Ok(())
+}
+
+/// The entry of a session that has begun.
+pub(crate) fn begun_entry(workspace_id: Uuid, id: Uuid) -> Pending {
+    Pending {
+        workspace_id: Some(workspace_id),
+        action: Action::SessionBegun,
+        target: format!("session:{id}"),
+        detail: json!({}),
+    }
 }
 
 pub(crate) async fn tell(

@@ -2,15 +2,15 @@
 //! transaction. Called by the endpoints of sign-in after they have verified the token (`rejoin_http::oidc`).
 //!
 //! Invariants: a user is found by issuer and subject, never by an address or a name, except for the first link that
-//! `identities` allows; roles that groups have given follow the groups at each sign-in, and those given here stay; a token
-//! that is refused changes nothing.
+//! `identities` allows; roles that groups have given follow the groups at each sign-in, and those given here stay. If a user is
+//! refused, nothing changes, except that a known user without groups loses the roles that groups have given.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::audit::{self, Action, Actor, NewEntry};
+use crate::audit::{self, Action, Actor, Pending};
 use crate::auth::{AuthError, Caller, Credential, Expiry};
 use crate::identities::{self, Identity, LEEWAY, NewUsers};
 use crate::invitations::{self, InvitationError};
@@ -95,7 +95,7 @@ pub enum SsoError {
 /// Signs a user in: finds or creates the user, sets the roles that groups give, accepts the invitation, begins the session.
 ///
 /// # Errors
-/// Whatever the reason, nothing has changed.
+/// The user may not sign in. If a known user has no project left, the roles of groups that are no longer the user's have ended.
 pub async fn sign_in(
     db: &PgPool,
     token: &SignedToken,
@@ -113,14 +113,13 @@ pub async fn sign_in(
         None => None,
     };
     let granted = granted(rules.group_roles, &token.groups);
-    let user_id = match identities::find_user(&mut tx, identity).await? {
-        Some(user_id) => {
-            // The token may name further projects.
-            if matches!(rules.new_users, NewUsers::Create { .. }) && identity.workspaces.is_some() {
-                create_user(&mut tx, identity, rules, false).await?;
-            }
-            user_id
+    let known = identities::find_user(&mut tx, identity).await?;
+    let (user_id, news) = match known {
+        // The token may name further projects.
+        Some(_) if matches!(rules.new_users, NewUsers::Create { .. }) && identity.workspaces.is_some() => {
+            create_user(&mut tx, identity, rules, false).await?
         }
+        Some(user_id) => (user_id, None),
         // Groups are configured, and none of the user's has a role: no user is made.
         None if !rules.group_roles.is_empty() && offer.is_none() && granted.iter().all(|(_, role)| role.is_none()) => {
             return Err(SsoError::NoProject);
@@ -131,11 +130,13 @@ pub async fn sign_in(
         return Err(SsoError::AnotherUser);
     }
     let by = Actor::at_provider(user_id);
+    let mut entries: Vec<Pending> = news.into_iter().collect();
     for (workspace_id, role) in granted {
-        follow_groups(&mut tx, workspace_id, user_id, role, &by).await?;
+        entries.extend(follow_groups(&mut tx, workspace_id, user_id, role).await?);
     }
     if let Some(offer) = &offer {
-        invitations::join(&mut tx, offer, user_id, &by).await?;
+        let (_, joined) = invitations::join(&mut tx, offer, user_id).await?;
+        entries.extend(joined);
     }
     let mut opened = workspaces::memberships(&mut tx, user_id).await?;
     if let Some(named) = &identity.workspaces {
@@ -145,7 +146,13 @@ pub async fn sign_in(
             .retain(|membership| named.contains(&membership.workspace_id) || invited == Some(membership.workspace_id));
     }
     let wanted = asked.workspace.or(offer.map(|offer| offer.workspace_id));
-    let membership = choose(&opened, wanted).ok_or(SsoError::NoProject)?;
+    let Some(membership) = choose(&opened, wanted) else {
+        if known.is_some() {
+            audit::append_all(&mut tx, &by, entries).await?;
+            tx.commit().await?;
+        }
+        return Err(SsoError::NoProject);
+    };
     if membership.role == Role::Service {
         return Err(SsoError::ServiceAccount);
     }
@@ -168,7 +175,8 @@ pub async fn sign_in(
     )
     .execute(&mut *tx)
     .await?;
-    sessions::tell(&mut tx, &by, caller.workspace_id, Action::SessionBegun, session.id).await?;
+    entries.push(sessions::begun_entry(caller.workspace_id, session.id));
+    audit::append_all(&mut tx, &by, entries).await?;
     tx.commit().await?;
     Ok(SignedIn {
         user_id,
@@ -187,7 +195,7 @@ fn check_times(token: &SignedToken, now: DateTime<Utc>) -> Result<Expiry, &'stat
     match (token.max_age, token.authenticated_at) {
         (None, _) => Ok(expiry),
         (Some(_), None) => Err("it does not state when the user authenticated"),
-        (Some(max_age), Some(at)) if at + max_age + LEEWAY < now => Err("the user authenticated too long ago"),
+        (Some(max_age), Some(at)) if at < now - max_age - LEEWAY => Err("the user authenticated too long ago"),
         (Some(_), Some(_)) => Ok(expiry),
     }
 }
@@ -195,7 +203,7 @@ fn check_times(token: &SignedToken, now: DateTime<Utc>) -> Result<Expiry, &'stat
 fn check_age(issued_at: DateTime<Utc>, now: DateTime<Utc>) -> Result<(), &'static str> {
     if issued_at > now + LEEWAY {
         Err("it was issued in the future")
-    } else if issued_at + MAX_AGE < now {
+    } else if issued_at < now - MAX_AGE {
         Err("it was issued too long ago")
     } else {
         Ok(())
@@ -215,13 +223,14 @@ fn granted(rules: &[GroupRole], groups: &[String]) -> Vec<(Uuid, Option<Role>)> 
     roles
 }
 
-/// Returns the user of an identity, created if the rules allow it, with the memberships that the token or the settings name.
+/// Returns the user of an identity, created if the rules allow it, with the memberships that the token or the settings name, and
+/// what is to be recorded.
 async fn create_user(
     db: &mut PgConnection,
     identity: &Identity,
     rules: Rules<'_>,
     invited: bool,
-) -> Result<Uuid, SsoError> {
+) -> Result<(Uuid, Option<Pending>), SsoError> {
     let new_users = match rules.new_users {
         // Groups give the roles.
         NewUsers::Create { .. } if !rules.group_roles.is_empty() => NewUsers::Create { default_project: None },
@@ -233,24 +242,20 @@ async fn create_user(
         let create = NewUsers::Create { default_project: None };
         done = identities::provision(db, identity, create).await;
     }
-    match done {
-        Ok(()) => {}
-        Err(AuthError::Database(error)) => return Err(error.into()),
-        Err(_) => return Err(SsoError::UnknownUser),
-    }
-    identities::find_user(db, identity).await?.ok_or(SsoError::UnknownUser)
+    done.map_err(|error| match error {
+        AuthError::Database(error) => error.into(),
+        _ => SsoError::UnknownUser,
+    })
 }
 
-/// Sets the role that groups give in a workspace. None: the user is not a member by groups.
+/// Sets the role that groups give in a workspace (None: the user is not a member by groups), and returns what is to be recorded.
 async fn follow_groups(
     db: &mut PgConnection,
     workspace_id: Uuid,
     user_id: Uuid,
     role: Option<Role>,
-    by: &Actor,
-) -> Result<(), sqlx::Error> {
-    let target = format!("user:{user_id}");
-    let (action, detail) = match role {
+) -> Result<Option<Pending>, sqlx::Error> {
+    let (changed, action, detail) = match role {
         Some(role) => {
             let set = sqlx::query!(
                 "insert into kb.project_members (project_id, user_id, role, from_groups)
@@ -260,13 +265,9 @@ async fn follow_groups(
                 workspace_id,
                 user_id,
                 role.as_str()
-            )
-            .execute(&mut *db)
-            .await?;
-            if set.rows_affected() == 0 {
-                return Ok(());
-            }
-            (Action::RoleSet, json!({"role": role.as_str(), "from": "groups"}))
+            );
+            let detail = json!({"role": role.as_str(), "from": "groups"});
+            (set.execute(db).await?.rows_affected(), Action::RoleSet, detail)
         }
         // Also the last owner: an operator can appoint another one.
         None => {
@@ -274,24 +275,21 @@ async fn follow_groups(
                 "delete from kb.project_members where project_id = $1 and user_id = $2 and from_groups",
                 workspace_id,
                 user_id
+            );
+            let detail = json!({"from": "groups"});
+            (
+                removed.execute(db).await?.rows_affected(),
+                Action::MemberRemoved,
+                detail,
             )
-            .execute(&mut *db)
-            .await?;
-            if removed.rows_affected() == 0 {
-                return Ok(());
-            }
-            (Action::MemberRemoved, json!({"from": "groups"}))
         }
     };
-    let entry = NewEntry {
-        by,
+    Ok((changed > 0).then(|| Pending {
         workspace_id: Some(workspace_id),
         action,
-        target,
+        target: format!("user:{user_id}"),
         detail,
-    };
-    audit::append(db, &entry).await?;
-    Ok(())
+    }))
 }
 
 /// The membership of this workspace; without one, the oldest.

@@ -1,9 +1,10 @@
 //! Tokens of a third-party OpenID Connect provider: npm's `oidc-provider`, as a separate process. Without npm or node
-//! the test is skipped; in CI it fails.
+//! the test is skipped; in CI it fails. (Browsers that sign in there: `sso_provider`.)
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 
 use rejoin_http::oidc::settings::NewUsersArg;
 use rejoin_tests::client::{Client, answer};
@@ -16,14 +17,37 @@ use uuid::Uuid;
 use super::oidc;
 
 /// A process of a third-party provider; killed when dropped.
-struct Provider {
+pub(super) struct Provider {
     child: Child,
-    url: String,
+    pub(super) url: String,
 }
 
+/// Held while its packages are installed: tests run at the same time.
+static INSTALLING: Mutex<()> = Mutex::new(());
+
 impl Provider {
+    /// Starts it. None: it is unavailable, which was reported.
+    pub(super) async fn started(secret: &str) -> Option<Self> {
+        let secret = secret.to_owned();
+        match tokio::task::spawn_blocking(move || Self::start(&secret)).await.unwrap() {
+            Ok(provider) => Some(provider),
+            Err(reason) => {
+                rejoin_tests::needs::skip(&format!("no real OpenID Connect provider here: {reason}"));
+                None
+            }
+        }
+    }
+
+    /// Changes it, as `server.mjs` describes.
+    pub(super) async fn control(&self, body: &serde_json::Value) {
+        let request = reqwest::Client::new().post(format!("{}/control", self.url)).json(body);
+        let response = request.send().await.expect("an answer");
+        assert_eq!(response.status(), StatusCode::NO_CONTENT);
+    }
+
     /// Err: why it is unavailable.
     fn start(secret: &str) -> Result<Self, String> {
+        let installing = INSTALLING.lock().expect("no panic");
         let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("oidc-provider");
         let folder = sources.join("../../.cache/oidc-provider");
         std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
@@ -42,6 +66,7 @@ impl Provider {
             }
         }
         std::fs::copy(sources.join("server.mjs"), folder.join("server.mjs")).map_err(|error| error.to_string())?;
+        drop(installing);
         let mut child = Command::new("node")
             .args(["server.mjs", secret])
             .current_dir(&folder)
@@ -96,17 +121,8 @@ impl Drop for Provider {
 #[tokio::test]
 async fn a_real_provider_lets_its_clients_in() {
     let secret = Uuid::now_v7().to_string();
-    let started = {
-        let secret = secret.clone();
-        tokio::task::spawn_blocking(move || Provider::start(&secret))
-            .await
-            .unwrap()
-    };
-    let provider = match started {
-        Ok(provider) => provider,
-        Err(reason) => {
-            return rejoin_tests::needs::skip(&format!("no real OpenID Connect provider here: {reason}"));
-        }
+    let Some(provider) = Provider::started(&secret).await else {
+        return;
     };
     let db = support::database().await;
     let project = db.workspace_id.to_string();

@@ -77,6 +77,14 @@ pub(super) async fn fill(app: &mut TestApp) {
              select project_id, canonical_id, 'm', 2, content_hash, b'10', '{1,0}'::real[] from kb.graph_objects limit 1;
          insert into kb.graph_words (project_id, word) select project_id, 'word' from kb.graph_objects limit 1;
          insert into kb.identities (issuer, subject, user_id) select 'https://id.example', 'somebody', id from kb.users limit 1;
+         insert into kb.api_keys (id, user_id, project_id, name, prefix, hash, kind, begun_by, expires_at)
+             select gen_random_uuid(), m.user_id, m.project_id, 'session of a browser', '', sha256('session'), 'session', 'sso', now() + interval '1 hour'
+             from kb.project_members m limit 1;
+         insert into kb.sso_sessions (session_id, issuer, subject)
+             select id, 'https://id.example', 'somebody' from kb.api_keys where kind = 'session' limit 1;
+         insert into kb.invitations (id, project_id, hash, role, max_uses, made_by, expires_at)
+             select gen_random_uuid(), m.project_id, sha256('token'), 'member', 1, m.user_id, now() + interval '1 day'
+             from kb.project_members m limit 1;
          insert into kb.files (id, project_id, name, media_type, size_bytes, sha256, state)
              select gen_random_uuid(), id, 'a.txt', 'text/plain', 1, sha256('a'), 'ready' from kb.projects limit 1;
          insert into kb.file_chunks (file_id, position, content) select id, 0, 'a' from kb.files;

@@ -15,8 +15,14 @@ use uuid::Uuid;
 
 use super::layout::{MEMBERS, sources};
 
-/// Endpoints for operators without a key.
-const OPEN: [&str; 4] = ["/livez", "/readyz", "/metrics", "/api/mcp-client"];
+/// Endpoints for operators without a key, the ways to sign in, and what an authorization server reads of this client.
+const OPEN: [&str; 5] = ["/livez", "/readyz", "/metrics", "/api/mcp-client", "/api/sign-in"];
+/// Steps of a sign-in at an identity provider, where none is configured.
+const AT_PROVIDER: [&str; 3] = [
+    "/api/sign-in/sso",
+    "/api/sign-in/sso/callback",
+    "/api/sign-in/sso/back-channel-logout",
+];
 /// Protected by their secret addresses.
 const BY_ADDRESS: [&str; 4] = [
     "/api/calendar-feeds/{file}",
@@ -100,7 +106,7 @@ fn every_operation_has_a_summary_and_a_unique_name() {
             .as_array()
             .map_or(0, |all| all.iter().filter(of_path).count());
         assert_eq!(described, segments, "{method} {path} describes its segments");
-        if !OPEN.contains(&path.as_str()) && !BY_ADDRESS.contains(&path.as_str()) {
+        if !OPEN.contains(&path.as_str()) && !AT_PROVIDER.contains(&path.as_str()) && !BY_ADDRESS.contains(&path.as_str()) {
             assert!(operation["responses"]["401"].is_object(), "{method} {path} may refuse");
         }
     }
@@ -132,6 +138,7 @@ fn code_document_and_manual_agree_on_who_may_call_operations() {
     for (path, method, access) in rejoin_api::routes::access().iter() {
         let (words, requirement) = match access {
             Access::Public => ("public".to_owned(), "none".to_owned()),
+            Access::SignedBody => ("a signed body".to_owned(), "none".to_owned()),
             Access::Scope(scope) => (format!("`{}`", scope.as_str()), scope.as_str().to_owned()),
             Access::ScopeOrTicket(scope) => (
                 format!("`{}`, or a ticket", scope.as_str()),
@@ -232,7 +239,7 @@ async fn no_documented_route_opens_without_a_key() {
         let response = request.send().await.unwrap();
         if OPEN.contains(&path.as_str()) {
             assert_eq!(response.status(), StatusCode::OK, "{method} {path}");
-        } else if BY_ADDRESS.contains(&path.as_str()) {
+        } else if BY_ADDRESS.contains(&path.as_str()) || AT_PROVIDER.contains(&path.as_str()) {
             assert_eq!(response.status(), StatusCode::NOT_FOUND, "{method} {path}");
         } else if path.starts_with("/v1/") {
             let (status, said) = answer(response).await;

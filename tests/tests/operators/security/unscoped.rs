@@ -143,6 +143,8 @@ async fn without_a_valid_caller_no_row_of_any_table_is_visible() {
         "kb.api_keys",
         "kb.users",
         "kb.identities",
+        "kb.invitations",
+        "kb.sso_sessions",
         "kb.project_members",
         "kb.projects",
     ] {
