@@ -75,11 +75,16 @@ pub async fn begin(db: &PgPool, scope: Scope) -> Result<Transaction<'static, Pos
     transactions::begin_with(db, scope.begin_sql()).await
 }
 
-/// Says for whom a transaction of [`Scope::Login`] goes on, once that is known: then it has the rights of [`Scope::UserLogin`].
-pub async fn identified(db: &mut PgConnection, owner: Owner) -> Result<(), sqlx::Error> {
+/// Says for whom a transaction of [`Scope::Login`] goes on: then it has the rights of [`Scope::UserLogin`]. None: for no one, as it
+/// began.
+pub async fn identified(db: &mut PgConnection, owner: Option<Owner>) -> Result<(), sqlx::Error> {
+    let (workspace_id, user_id) = match owner {
+        Some(owner) => (owner.workspace_id.to_string(), owner.user_id.to_string()),
+        None => (String::new(), String::new()),
+    };
     sqlx::query("select set_config('rejoin.project', $1, true), set_config('rejoin.owner', $2, true)")
-        .bind(owner.workspace_id.to_string())
-        .bind(owner.user_id.to_string())
+        .bind(workspace_id)
+        .bind(user_id)
         .execute(db)
         .await?;
     Ok(())

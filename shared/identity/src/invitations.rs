@@ -235,7 +235,7 @@ pub(crate) async fn join(
         workspace_id: offer.workspace_id,
         user_id,
     };
-    rls::identified(db, owner).await?;
+    rls::identified(db, Some(owner)).await?;
     let done = sqlx::query!(
         "update kb.invitations i set uses = uses + 1
          where i.id = $1 and i.revoked_at is null and i.expires_at > now() and i.uses < i.max_uses",
@@ -246,6 +246,7 @@ pub(crate) async fn join(
     if done.rows_affected() == 0 {
         return Err(InvitationError::Invalid);
     }
+    rls::identified(db, None).await?;
     let role = Role::stored(&offer.role);
     workspaces::add_member(db, offer.workspace_id, user_id, role).await?;
     let entry = Pending {
@@ -304,6 +305,7 @@ pub async fn accept_as_new_user(
     let mut tx = rls::begin(db, rls::Scope::Login).await?;
     let offer = offer(&mut tx, token).await?;
     let workspace = Some(offer.workspace_id);
+    // Before rows are changed that others change who hold this lock.
     keys::have_room(&mut tx, offer.workspace_id).await?;
     let user_id = ids::new();
     if !workspaces::create_self_named(&mut tx, user_id, handle).await? {
@@ -314,7 +316,14 @@ pub async fn accept_as_new_user(
     let scopes = role.scopes().iter().copied().filter(|scope| *scope != Scope::Worker);
     let grants: Vec<Grant> = scopes.map(Grant::from).collect();
     let maker = Maker { user_id, key_id: None };
+    let owner = Owner {
+        workspace_id: offer.workspace_id,
+        user_id,
+    };
+    rls::identified(&mut tx, Some(owner)).await?;
     let (key_id, key) = auth::insert_key(&mut tx, user_id, workspace, KEY_NAME, &grants, None, Some(maker)).await?;
+    // What is recorded concerns the installation, too.
+    rls::identified(&mut tx, None).await?;
     let begun = begin(&mut tx, &offer, user_id, role, Some(key_id), session).await?;
     let created = Pending {
         workspace_id: None,
