@@ -6,6 +6,9 @@ import { createServer } from 'node:http';
 import { once } from 'node:events';
 import Provider from 'oidc-provider';
 
+// Only the issuer's URL is printed.
+console.info = () => {};
+
 const secret = process.argv[2];
 let generation = 0;
 const key = (alg, type, options) => ({

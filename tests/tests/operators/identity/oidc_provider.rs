@@ -65,10 +65,14 @@ impl Provider {
                 return Err(format!("npm ci failed: {}", String::from_utf8_lossy(&installed.stderr)));
             }
         }
-        std::fs::copy(sources.join("server.mjs"), folder.join("server.mjs")).map_err(|error| error.to_string())?;
+        // Only if it has changed: another process may be reading it.
+        let program = "server.mjs";
+        if std::fs::read(sources.join(program)).ok() != std::fs::read(folder.join(program)).ok() {
+            std::fs::copy(sources.join(program), folder.join(program)).map_err(|error| error.to_string())?;
+        }
         drop(installing);
         let mut child = Command::new("node")
-            .args(["server.mjs", secret])
+            .args([program, secret])
             .current_dir(&folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
