@@ -1,4 +1,5 @@
-//! `/api/admin/projects/{p}/keys`: API keys of a project. Admins create keys for themselves, and revoke any.
+//! `/api/admin/projects/{p}/keys`: API keys of a project. Admins create keys for themselves, and revoke any. `/api/keys`: users see
+//! and revoke their keys.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,11 +10,12 @@ use rejoin_db::rls;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_http::audit::record;
 use rejoin_http::authorization::routes;
-use rejoin_http::caller::{Admin, Caller};
+use rejoin_http::caller::{Admin, Caller, Read};
 use rejoin_http::extract::{Body, PageParams, Params, Segments, page};
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_identity::audit::Action;
-use rejoin_identity::keys::{self, NewKey, WorkspaceKey};
+use rejoin_identity::auth::Kind;
+use rejoin_identity::keys::{self, KeyError, NewKey, WorkspaceKey};
 use rejoin_types::access::{Grant, NotAGrant, Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -30,7 +32,11 @@ const MAX_DAYS: i64 = 36_500;
 const MAX_SCOPES: usize = 50;
 
 pub fn routes() -> Routes {
-    Routes::new().routes(routes!(list, make)).routes(routes!(revoke))
+    Routes::new()
+        .routes(routes!(list, make))
+        .routes(routes!(revoke))
+        .routes(routes!(list_own))
+        .routes(routes!(revoke_own))
 }
 
 /// A key, without its secret
@@ -127,9 +133,65 @@ async fn list(
     caller.in_workspace(workspace_id)?;
     let limit = params.limit(&state)?;
     let after: Option<Uuid> = params.after()?;
-    let rows = keys::page(&mut *begin(&state, &caller).await?, workspace_id, after, limit + 1).await?;
+    let rows = keys::page(
+        &mut *begin(&state, &caller).await?,
+        workspace_id,
+        None,
+        after,
+        limit + 1,
+    )
+    .await?;
     let (items, next_cursor) = page(rows, limit, |row| row.id, KeyItem::from);
     Ok(Json(KeyPage { items, next_cursor }))
+}
+
+/// List your keys in the project, newest first
+///
+/// The keys themselves are not included. Expired and revoked keys are included; keys for all of your projects are not.
+#[utoipa::path(get, path = "/api/keys", tag = "keys", params(PageParams),
+    responses((status = 200, description = "A page", body = KeyPage), Refused))]
+async fn list_own(
+    State(state): State<AppState>,
+    caller: Caller<Read>,
+    Params(params): Params<PageParams>,
+) -> Result<Json<KeyPage>, Problem> {
+    let limit = params.limit(&state)?;
+    let after: Option<Uuid> = params.after()?;
+    let rows = keys::page(
+        &mut *begin(&state, &caller).await?,
+        caller.workspace_id,
+        Some(caller.user_id),
+        after,
+        limit + 1,
+    )
+    .await?;
+    let (items, next_cursor) = page(rows, limit, |row| row.id, KeyItem::from);
+    Ok(Json(KeyPage { items, next_cursor }))
+}
+
+/// Revoke one of your keys in the project
+///
+/// As `DELETE /api/admin/projects/{p}/keys/{key}`. With an API key, this needs the scope `write`, except to revoke that key. Idempotent.
+#[utoipa::path(delete, path = "/api/keys/{key}", tag = "keys",
+    params(("key" = Uuid, Path, description = "The key's id")),
+    responses((status = 204, description = "Revoked"),
+        (status = 409, description = "It is your current key, and no other key administers the project", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn revoke_own(
+    State(state): State<AppState>,
+    caller: Caller<Read>,
+    Segments(id): Segments<Uuid>,
+) -> Result<StatusCode, Problem> {
+    if caller.shown_in == Kind::Key && caller.credential.key_id() != Some(id) {
+        caller.needs(Scope::Write)?;
+    }
+    let mut db = begin(&state, &caller).await?;
+    let key = keys::find(&mut db, caller.workspace_id, id).await?;
+    if key.is_none_or(|key| key.user_id != caller.user_id) {
+        return Err(KeyError::NotFound.into());
+    }
+    drop(db);
+    revoke_key(&state, &caller, id).await
 }
 
 /// Create a key
@@ -203,14 +265,19 @@ async fn revoke(
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_workspace(workspace_id)?;
-    let mut db = begin(&state, &caller).await?;
-    if keys::revoke(&mut db, &caller, id).await? {
-        record(&mut db, &caller, Action::KeyRevoked, target(id), json!({})).await?;
+    revoke_key(&state, &caller, id).await
+}
+
+/// Revokes a key of the caller's project.
+async fn revoke_key(state: &AppState, caller: &Caller, id: Uuid) -> Result<StatusCode, Problem> {
+    let mut db = begin(state, caller).await?;
+    if keys::revoke(&mut db, caller, id).await? {
+        record(&mut db, caller, Action::KeyRevoked, target(id), json!({})).await?;
     }
     db.commit().await?;
     // Here immediately, elsewhere on the wake-up.
-    state.keys.forget_workspace(workspace_id);
-    state.bus.publish(Wake::keys(workspace_id));
+    state.keys.forget_workspace(caller.workspace_id);
+    state.bus.publish(Wake::keys(caller.workspace_id));
     Ok(StatusCode::NO_CONTENT)
 }
 

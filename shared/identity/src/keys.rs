@@ -69,10 +69,11 @@ pub enum KeyError {
     Database(#[from] sqlx::Error),
 }
 
-/// Returns up to `limit` keys of the workspace after `after`, newest first, including invalid ones.
+/// Returns up to `limit` keys of the workspace after `after`, newest first, including invalid ones; `of`: only this user's.
 pub async fn page(
     db: &mut PgConnection,
     workspace_id: Uuid,
+    of: Option<Uuid>,
     after: Option<Uuid>,
     limit: i64,
 ) -> Result<Vec<WorkspaceKey>, sqlx::Error> {
@@ -80,11 +81,12 @@ pub async fn page(
         WorkspaceKey,
         "select k.id, k.name, k.prefix, k.user_id, u.handle, k.scopes, k.created_at, k.made_by, k.expires_at, k.revoked_at, k.last_used_at
          from kb.api_keys k join kb.users u on u.id = k.user_id
-         where k.project_id = $1 and k.kind = 'key' and ($2::uuid is null or k.id < $2)
+         where k.project_id = $1 and k.kind = 'key' and ($2::uuid is null or k.id < $2) and ($4::uuid is null or k.user_id = $4)
          order by k.id desc limit $3",
         workspace_id,
         after,
-        limit
+        limit,
+        of
     )
     .fetch_all(db)
     .await

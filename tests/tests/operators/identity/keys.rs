@@ -12,6 +12,8 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::members::member;
+
 pub(super) async fn quiet() -> TestApp {
     TestApp::with(AppOptions {
         workers: 0,
@@ -244,4 +246,42 @@ async fn the_last_admin_key_is_revoked_by_a_member_who_stays() {
     assert_eq!(client.delete(&one).await.0, StatusCode::NO_CONTENT);
     assert_eq!(client.get("/api/me").await.0, StatusCode::UNAUTHORIZED);
     assert_eq!(other.get(&path(&app)).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn users_see_and_revoke_their_own_keys_only() {
+    let app = quiet().await;
+    let (user, member) = member(&app, Role::Member).await;
+    let (status, list) = member.get("/api/keys").await;
+    assert_eq!(status, StatusCode::OK, "{list}");
+    let [own] = list["items"].as_array().unwrap().as_slice() else {
+        panic!("{list}");
+    };
+    assert_eq!((&own["userId"], own.get("key")), (&json!(user), None));
+    let (_, list) = app.client().get("/api/keys").await;
+    let others = format!("/api/keys/{}", list["items"][0]["id"].as_str().unwrap());
+    let (status, problem) = member.delete(&others).await;
+    assert_eq!(
+        (status, &problem["code"]),
+        (StatusCode::NOT_FOUND, &json!("key_not_found"))
+    );
+    let mut db = app.db.pool.acquire().await.unwrap();
+    let (project, reads) = (app.db.workspace_id, [Scope::Read]);
+    let made = auth::create_key(&mut db, user, Some(project), "reads", &reads, None).await;
+    let (id, key) = made.unwrap();
+    let reader = Client::new(app.url(), &key);
+    let (status, problem) = reader
+        .delete(&format!("/api/keys/{}", own["id"].as_str().unwrap()))
+        .await;
+    assert_eq!(
+        (status, &problem["code"]),
+        (StatusCode::FORBIDDEN, &json!("scope_missing"))
+    );
+    assert_eq!(
+        reader.delete(&format!("/api/keys/{id}")).await.0,
+        StatusCode::NO_CONTENT,
+        "itself"
+    );
+    assert_eq!(reader.get("/api/me").await.0, StatusCode::UNAUTHORIZED);
+    assert_eq!(member.get("/api/me").await.0, StatusCode::OK);
 }
