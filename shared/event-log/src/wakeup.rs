@@ -3,6 +3,7 @@
 //!
 //! - `postgres`  LISTEN/NOTIFY over its own connections, after commit
 //! - `nats`      the same hints over a NATS server
+//! - `remote`    what these two share
 //! - `poll`      no hints between processes: for poolers or engines without LISTEN
 //! - `outbox`    gathers hints, and sends them together
 //! - `payload`   hints as texts
@@ -14,6 +15,7 @@ mod outbox;
 mod payload;
 pub mod poll;
 pub mod postgres;
+mod remote;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,9 +25,8 @@ use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use carried::CarriedRow;
-use nats::{BusError, NatsBus};
+use nats::BusError;
 use poll::PollBus;
-use postgres::PostgresBus;
 use rejoin_db::Db;
 use rejoin_db::config::{BusKind, DatabaseArgs};
 
@@ -197,8 +198,8 @@ pub async fn start(args: &DatabaseArgs, db: &Db) -> Result<SharedBus, BusError> 
 /// As [`start`].
 pub async fn start_with_session(args: &DatabaseArgs, db: &Db, first: String) -> Result<SharedBus, BusError> {
     let bus: SharedBus = match args.bus {
-        BusKind::Postgres => Arc::new(PostgresBus::start(db.clone(), first)),
-        BusKind::Nats => Arc::new(NatsBus::start(&args.nats, db.clone()).await?),
+        BusKind::Postgres => Arc::new(postgres::start(db.clone(), first)),
+        BusKind::Nats => Arc::new(nats::start(&args.nats, db.clone()).await?),
         BusKind::Poll => Arc::new(PollBus::new()),
     };
     Ok(bus)
@@ -206,7 +207,7 @@ pub async fn start_with_session(args: &DatabaseArgs, db: &Db, first: String) -> 
 
 /// Starts the bus over LISTEN/NOTIFY, whatever is configured.
 pub fn over_postgres(db: &Db) -> SharedBus {
-    Arc::new(PostgresBus::start(db.clone(), String::new()))
+    Arc::new(postgres::start(db.clone(), String::new()))
 }
 
 /// Returns a bus without hints.

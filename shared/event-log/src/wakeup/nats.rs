@@ -11,8 +11,6 @@ pub use settings::{BusError, CheckError, check};
 
 use std::error::Error;
 use std::fmt::Display;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::connection::State;
@@ -22,17 +20,15 @@ use rejoin_db::Db;
 use rejoin_db::config::NatsArgs;
 use rejoin_db::failure_log::{ErrorChain, FailureLog};
 use rejoin_types::ids;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tracing::debug;
 
 use self::settings::{PROBE, Settings};
-use super::outbox::{self, Carrier};
+use super::outbox::Carrier;
 use super::payload::Key;
-use super::{Bus, Hearing, Wake};
+use super::remote::{CAPACITY, Inbox, RemoteBus};
 
-/// Maximum number of hints that a slow receiver may lag behind.
-const CAPACITY: usize = 1024;
 /// Maximum number of messages that wait for the connection. While they wait, further hints gather in the outbox.
 const UNSENT: usize = 64;
 /// Maximum number of changes of the connection that wait to be looked at. Dropped ones are noticed by the next probe.
@@ -49,67 +45,51 @@ const KEY_LIMIT: Duration = Duration::from_secs(5);
 const RECONNECT_FIRST: Duration = Duration::from_millis(50);
 const RECONNECT_MAX: Duration = Duration::from_secs(2);
 
-pub struct NatsBus {
-    outbox: mpsc::Sender<Wake>,
-    local: broadcast::Sender<Arc<Wake>>,
-    listening: Arc<AtomicBool>,
-}
-
-impl NatsBus {
-    /// Starts it. The servers need not be up.
-    ///
-    /// # Errors
-    /// The settings are invalid.
-    pub(super) async fn start(args: &NatsArgs, db: Db) -> Result<Self, BusError> {
-        let settings = Settings::of(args)?;
-        let (events, changes) = mpsc::channel(EVENTS);
-        let options = settings
-            .options
-            .retry_on_initial_connect()
-            .ping_interval(PING_EVERY)
-            .reconnect_delay_callback(delay)
-            .client_capacity(UNSENT)
-            .subscription_capacity(CAPACITY)
-            .event_callback(move |event| {
-                let _ = events.try_send(event);
-                std::future::ready(())
-            });
-        let client = options.connect(settings.servers).await.map_err(BusError::client)?;
-        let messages = client
-            .subscribe(settings.subject.clone())
-            .await
-            .map_err(BusError::client)?;
-        let local = broadcast::channel(CAPACITY).0;
-        let listening = Arc::new(AtomicBool::new(false));
-        let key = Key::default();
-        let publisher = Publisher {
-            client: client.clone(),
-            subject: settings.subject.clone(),
-            listening: listening.clone(),
-        };
-        let outbox = outbox::start(key.clone(), publisher);
-        let listener = Listener {
-            client,
-            messages,
-            changes,
-            subject: settings.subject,
-            addresses: settings.addresses,
-            db,
-            key,
-            has_key: false,
-            local: local.clone(),
-            listening: listening.clone(),
-            probe: format!("{PROBE}{}", ids::new()),
-            probed_at: None,
-            outage: FailureLog::of("listening for wake-ups"),
-        };
-        tokio::spawn(listener.run());
-        Ok(Self {
-            outbox,
-            local,
-            listening,
-        })
-    }
+/// Starts the bus. The servers need not be up.
+///
+/// # Errors
+/// The settings are invalid.
+pub(super) async fn start(args: &NatsArgs, db: Db) -> Result<RemoteBus, BusError> {
+    let settings = Settings::of(args)?;
+    let (events, changes) = mpsc::channel(EVENTS);
+    let options = settings
+        .options
+        .retry_on_initial_connect()
+        .ping_interval(PING_EVERY)
+        .reconnect_delay_callback(delay)
+        .client_capacity(UNSENT)
+        .subscription_capacity(CAPACITY)
+        .event_callback(move |event| {
+            let _ = events.try_send(event);
+            std::future::ready(())
+        });
+    let client = options.connect(settings.servers).await.map_err(BusError::client)?;
+    let messages = client
+        .subscribe(settings.subject.clone())
+        .await
+        .map_err(BusError::client)?;
+    let (key, inbox) = (Key::default(), Inbox::new());
+    let publisher = Publisher {
+        client: client.clone(),
+        subject: settings.subject.clone(),
+        inbox: inbox.clone(),
+    };
+    let listener = Listener {
+        client,
+        messages,
+        changes,
+        subject: settings.subject,
+        addresses: settings.addresses,
+        db,
+        key: key.clone(),
+        has_key: false,
+        inbox: inbox.clone(),
+        probe: format!("{PROBE}{}", ids::new()),
+        probed_at: None,
+        outage: FailureLog::of("listening for wake-ups"),
+    };
+    tokio::spawn(listener.run());
+    Ok(RemoteBus::new(key, publisher, inbox))
 }
 
 /// Returns the pause before an attempt to connect; the first one has the number 1.
@@ -120,35 +100,16 @@ fn delay(attempt: usize) -> Duration {
         .min(RECONNECT_MAX)
 }
 
-impl Bus for NatsBus {
-    fn publish(&self, wake: Wake) {
-        // A full outbox means that the server is slow; the others will poll.
-        let _ = self.outbox.try_send(wake);
-    }
-
-    fn subscribe(&self) -> broadcast::Receiver<Arc<Wake>> {
-        self.local.subscribe()
-    }
-
-    fn hearing(&self) -> Hearing {
-        if self.listening.load(Ordering::Relaxed) {
-            Hearing::Listening
-        } else {
-            Hearing::Lost
-        }
-    }
-}
-
 /// The sending side. Without a connection it drops hints: the client would send them after the outage, when they help nothing.
 struct Publisher {
     client: Client,
     subject: String,
-    listening: Arc<AtomicBool>,
+    inbox: Inbox,
 }
 
 impl Carrier for Publisher {
     async fn send(&self, message: String) -> Result<(), Box<dyn Error + Send + Sync>> {
-        if self.listening.load(Ordering::Relaxed) {
+        if self.inbox.is_listening() {
             self.client.publish(self.subject.clone(), message.into()).await?;
         }
         Ok(())
@@ -167,8 +128,7 @@ struct Listener {
     key: Key,
     /// Whether the key was read since the last connection.
     has_key: bool,
-    local: broadcast::Sender<Arc<Wake>>,
-    listening: Arc<AtomicBool>,
+    inbox: Inbox,
     /// The text of this process's probes.
     probe: String,
     /// When the last probe was sent, while it is unanswered.
@@ -200,12 +160,12 @@ impl Listener {
     fn receive(&mut self, payload: &[u8]) {
         if payload == self.probe.as_bytes() {
             self.probed_at = None;
-            if !self.listening.swap(true, Ordering::Relaxed) {
+            if !self.inbox.set_listening(true) {
                 self.outage.over();
-                self.wake_all();
+                self.inbox.wake_all();
             }
         } else if !payload.starts_with(PROBE.as_bytes()) {
-            let _ = self.local.send(Arc::new(self.key.wake(payload)));
+            self.inbox.deliver(self.key.wake(payload));
         }
     }
 
@@ -220,12 +180,12 @@ impl Listener {
             // Only while it connects.
             Event::ClientError(error) => self.lose(error),
             // For example that this user may not subscribe. Whether hints arrive is seen by the probes.
-            Event::ServerError(error) if self.listening.load(Ordering::Relaxed) => {
+            Event::ServerError(error) if self.inbox.is_listening() => {
                 debug!(%error, "the NATS server reports an error");
             }
             Event::ServerError(error) => self.lose(error),
             // Hints were dropped.
-            Event::SlowConsumer(_) => self.wake_all(),
+            Event::SlowConsumer(_) => self.inbox.wake_all(),
             // The server is about to close the connection.
             Event::LameDuckMode | Event::Draining => {}
         }
@@ -277,14 +237,9 @@ impl Listener {
 
     /// Records that hints do not arrive.
     fn lose(&mut self, why: impl Display) {
-        self.listening.store(false, Ordering::Relaxed);
+        self.inbox.set_listening(false);
         self.probed_at = None;
         self.outage.failed(format_args!("{why} (NATS: {})", self.addresses));
-    }
-
-    /// Some hints may be lost: poll everything.
-    fn wake_all(&self) {
-        let _ = self.local.send(Arc::new(Wake::everything()));
     }
 }
 

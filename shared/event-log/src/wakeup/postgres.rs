@@ -6,23 +6,20 @@
 
 use std::error::Error;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Notify, broadcast, mpsc};
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
-use super::outbox::{self, Carrier};
+use super::outbox::Carrier;
 use super::payload::Key;
-use super::{Bus, Hearing, Wake};
+use super::remote::{Inbox, RemoteBus};
 use rejoin_db::Db;
 use rejoin_db::failure_log::{ErrorChain, FailureLog};
 
 /// The NOTIFY channel.
 pub const CHANNEL: &str = "rejoin";
-/// Maximum number of hints that a slow receiver may lag behind.
-const CAPACITY: usize = 1024;
 /// Interval of probes of the listening connection, and their timeout: a dead connection is detected within both.
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
@@ -31,53 +28,18 @@ const RECONNECT: Duration = Duration::from_millis(500);
 /// Prefix of probes; other processes ignore them.
 const PROBE: &str = "probe:";
 
-pub struct PostgresBus {
-    outbox: mpsc::Sender<Wake>,
-    local: broadcast::Sender<Arc<Wake>>,
-    listening: Arc<AtomicBool>,
-}
-
-impl PostgresBus {
-    /// Each listening session executes `first` to begin with.
-    pub fn start(db: Db, first: String) -> Self {
-        let local = broadcast::channel(CAPACITY).0;
-        let key = Key::default();
-        let outbox = outbox::start(key.clone(), Notifier(db.clone()));
-        let listening = Arc::new(AtomicBool::new(false));
-        let listener = Listener {
-            db,
-            local: local.clone(),
-            listening: listening.clone(),
-            key,
-            me: Uuid::now_v7().to_string(),
-            first: format!("{first}; listen {CHANNEL}"),
-        };
-        tokio::spawn(listener.run());
-        Self {
-            outbox,
-            local,
-            listening,
-        }
-    }
-}
-
-impl Bus for PostgresBus {
-    fn publish(&self, wake: Wake) {
-        // A full outbox means that the database is unreachable or slow; the others will poll.
-        let _ = self.outbox.try_send(wake);
-    }
-
-    fn subscribe(&self) -> broadcast::Receiver<Arc<Wake>> {
-        self.local.subscribe()
-    }
-
-    fn hearing(&self) -> Hearing {
-        if self.listening.load(Ordering::Relaxed) {
-            Hearing::Listening
-        } else {
-            Hearing::Lost
-        }
-    }
+/// Starts the bus. Each listening session executes `first` to begin with.
+pub(super) fn start(db: Db, first: String) -> RemoteBus {
+    let (key, inbox) = (Key::default(), Inbox::new());
+    let listener = Listener {
+        db: db.clone(),
+        inbox: inbox.clone(),
+        key: key.clone(),
+        me: Uuid::now_v7().to_string(),
+        first: format!("{first}; listen {CHANNEL}"),
+    };
+    tokio::spawn(listener.run());
+    RemoteBus::new(key, Notifier(db), inbox)
 }
 
 /// Notifies over the pool of the hot paths.
@@ -105,8 +67,7 @@ enum ListenError {
 /// The listening side.
 struct Listener {
     db: Db,
-    local: broadcast::Sender<Arc<Wake>>,
-    listening: Arc<AtomicBool>,
+    inbox: Inbox,
     key: Key,
     /// Marks probes as this process's.
     me: String,
@@ -121,11 +82,11 @@ impl Listener {
         loop {
             let started = Instant::now();
             if let Err(error) = self.listen_once(&mut outage).await {
-                self.listening.store(false, Ordering::Relaxed);
+                self.inbox.set_listening(false);
                 outage.failed(ErrorChain(&error));
             }
             // Notifications sent meanwhile are lost: poll everything.
-            let _ = self.local.send(Arc::new(Wake::everything()));
+            self.inbox.wake_all();
             if started.elapsed() < RECONNECT {
                 tokio::time::sleep(RECONNECT).await;
             }
@@ -135,13 +96,13 @@ impl Listener {
     async fn listen_once(&self, outage: &mut FailureLog) -> Result<(), ListenError> {
         let answered = Arc::new(Notify::new());
         let on_notice = {
-            let (answered, local, key) = (answered.clone(), self.local.clone(), self.key.clone());
+            let (answered, inbox, key) = (answered.clone(), self.inbox.clone(), self.key.clone());
             let my_probe = format!("{PROBE}{}", self.me);
             move |notice: tokio_postgres::Notification| {
                 if notice.payload() == my_probe {
                     answered.notify_one();
                 } else if !notice.payload().starts_with(PROBE) {
-                    let _ = local.send(Arc::new(key.wake(notice.payload().as_bytes())));
+                    inbox.deliver(key.wake(notice.payload().as_bytes()));
                 }
             }
         };
@@ -157,9 +118,9 @@ impl Listener {
         })
         .await
         .map_err(|_| ListenError::Silent)??;
-        self.listening.store(true, Ordering::Relaxed);
+        self.inbox.set_listening(true);
         outage.over();
-        let _ = self.local.send(Arc::new(Wake::everything()));
+        self.inbox.wake_all();
         loop {
             tokio::select! {
                 () = tokio::time::sleep(PROBE_EVERY) => {}
