@@ -123,7 +123,8 @@ async fn show_stats(pool: &PgPool, out: Out) -> Result<()> {
     )
 }
 
-fn queue_row(queue: &QueueStats) -> [String; 9] {
+fn queue_row(stats: &QueueStats) -> [String; 9] {
+    let queue = &stats.depth;
     [
         queue.queue.clone(),
         if queue.paused { "PAUSED" } else { "open" }.to_owned(),
@@ -132,7 +133,7 @@ fn queue_row(queue: &QueueStats) -> [String; 9] {
         queue.held.to_string(),
         queue.running.to_string(),
         queue.dead.to_string(),
-        queue.completed_last_hour.to_string(),
+        stats.completed_last_hour.to_string(),
         queue.oldest_available_s.map(ago).unwrap_or_default(),
     ]
 }

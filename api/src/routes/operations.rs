@@ -13,7 +13,7 @@ use rejoin_http::caller::{Admin, Caller};
 use rejoin_http::extract::Segments;
 use rejoin_http::problem::{Problem, Refused};
 use rejoin_identity::audit::Action;
-use rejoin_queue::stats::{self, DeadJobInfo, WorkerStats, WorkspaceQueue};
+use rejoin_queue::stats::{self, DeadJobInfo, QueueDepth, WorkerStats};
 use rejoin_runs::runs::throughput::{self, Throughput};
 use serde::Serialize;
 use serde_json::json;
@@ -65,8 +65,8 @@ pub struct QueueBody {
     pub oldest_available_s: Option<f64>,
 }
 
-impl From<WorkspaceQueue> for QueueBody {
-    fn from(queue: WorkspaceQueue) -> Self {
+impl From<QueueDepth> for QueueBody {
+    fn from(queue: QueueDepth) -> Self {
         Self {
             queue: queue.queue,
             paused: queue.paused,

@@ -93,13 +93,14 @@ pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn
     }
     complete(&db, &claim(4).await?, out).await?;
 
-    for queue in stats::queues(&db.pool_sqlx)
+    for stats in stats::queues(&db.pool_sqlx)
         .await?
         .iter()
-        .filter(|queue| queue.queue == name)
+        .filter(|stats| stats.depth.queue == name)
     {
+        let queue = &stats.depth;
         let left = queue.available + queue.scheduled + queue.held + queue.running + queue.dead;
-        writeln!(out, "completed: {}, left: {left}", queue.completed_last_hour)?;
+        writeln!(out, "completed: {}, left: {left}", stats.completed_last_hour)?;
     }
     lease::leave(&db.pool_pg, worker.id).await?;
     Ok(())

@@ -1,15 +1,18 @@
 //! Queue figures for operators, and their actions: pause, resume, retry dead jobs.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
-/// Figures of one queue.
-#[derive(Debug, Clone, Serialize)]
+/// How many jobs a queue has, without those that have ended well.
+#[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct QueueStats {
+pub struct QueueDepth {
     pub queue: String,
+    /// Paused for all workspaces.
     pub paused: bool,
     /// Due and claimable.
     pub available: i64,
@@ -19,9 +22,17 @@ pub struct QueueStats {
     pub held: i64,
     pub running: i64,
     pub dead: i64,
-    pub completed_last_hour: i64,
     /// Age of the oldest due job, in seconds.
     pub oldest_available_s: Option<f64>,
+}
+
+/// Figures of one queue, with its history.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueStats {
+    #[serde(flatten)]
+    pub depth: QueueDepth,
+    pub completed_last_hour: i64,
 }
 
 /// A worker process, as known from its heartbeats.
@@ -55,68 +66,38 @@ pub struct DeadJobInfo {
     pub finished_at: DateTime<Utc>,
 }
 
-/// A queue, restricted to one workspace.
-#[derive(Debug, Clone)]
-pub struct WorkspaceQueue {
-    pub queue: String,
-    /// Paused for all workspaces.
-    pub paused: bool,
-    /// As in [`QueueStats`], like the next ones.
-    pub available: i64,
-    pub scheduled: i64,
-    pub held: i64,
-    pub running: i64,
-    pub dead: i64,
-    pub oldest_available_s: Option<f64>,
-}
-
+/// Every queue with its history, by name: counts all jobs that are kept.
 pub async fn queues(db: &PgPool) -> Result<Vec<QueueStats>, sqlx::Error> {
-    sqlx::query_as!(
-        QueueStats,
-        r#"with live as (
-             select queue,
-                    count(*) filter (where state = 'available' and not held and run_at <= now()) as available,
-                    count(*) filter (where state = 'available' and not held and run_at > now()) as scheduled,
-                    count(*) filter (where held) as held,
-                    count(*) filter (where state = 'running') as running,
-                    extract(epoch from now() - min(run_at) filter (where state = 'available' and not held and run_at <= now()))::float8 as oldest
-             from queue.jobs group by queue),
-           finished as (
-             select queue,
-                    count(*) filter (where state = 'failed') as dead,
-                    count(*) filter (where state = 'completed' and finished_at > now() - interval '1 hour') as completed
-             from queue.finished_jobs group by queue),
-           names as (select queue from live union select queue from finished union select name from queue.queues union select 'default')
-           select n.queue as "queue!", (q.paused_at is not null) as "paused!",
-                  coalesce(l.available, 0) as "available!", coalesce(l.scheduled, 0) as "scheduled!",
-                  coalesce(l.held, 0) as "held!", coalesce(l.running, 0) as "running!",
-                  coalesce(f.dead, 0) as "dead!", coalesce(f.completed, 0) as "completed_last_hour!",
-                  l.oldest as oldest_available_s
-           from names n
-           left join live l on l.queue = n.queue
-           left join finished f on f.queue = n.queue
-           left join queue.queues q on q.name = n.queue
-           order by n.queue"#
+    let depths = depths(db).await?;
+    let finished = sqlx::query!(
+        r#"select queue,
+                  count(*) filter (where state = 'completed' and finished_at > now() - interval '1 hour') as "completed!"
+           from queue.finished_jobs group by queue"#
     )
     .fetch_all(db)
-    .await
+    .await?;
+    let with_history = |depth: QueueDepth| QueueStats {
+        depth,
+        completed_last_hour: 0,
+    };
+    let mut queues: BTreeMap<String, QueueStats> = depths
+        .into_iter()
+        .map(|depth| (depth.queue.clone(), with_history(depth)))
+        .collect();
+    for row in finished {
+        // One that has nothing but completed jobs is listed, too.
+        let known = queues.entry(row.queue.clone()).or_insert_with(|| {
+            with_history(QueueDepth {
+                queue: row.queue,
+                ..QueueDepth::default()
+            })
+        });
+        known.completed_last_hour = row.completed;
+    }
+    Ok(queues.into_values().collect())
 }
 
-/// How many jobs a queue has, without those that have ended well.
-#[derive(Debug, Clone)]
-pub struct QueueDepth {
-    pub queue: String,
-    /// As in [`QueueStats`], like the next ones.
-    pub paused: bool,
-    pub available: i64,
-    pub scheduled: i64,
-    pub held: i64,
-    pub running: i64,
-    pub dead: i64,
-    pub oldest_available_s: Option<f64>,
-}
-
-/// The same as [`queues`] without the history, for metrics: reads the live jobs, and an index of the dead.
+/// Every queue without its history, for metrics, too: reads the live jobs, and an index of the dead.
 pub async fn depths(db: &PgPool) -> Result<Vec<QueueDepth>, sqlx::Error> {
     sqlx::query_as!(
         QueueDepth,
@@ -145,10 +126,10 @@ pub async fn depths(db: &PgPool) -> Result<Vec<QueueDepth>, sqlx::Error> {
     .await
 }
 
-/// The queues in which a workspace has jobs, and that of runs.
-pub async fn queues_of(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<WorkspaceQueue>, sqlx::Error> {
+/// The same of a workspace's jobs: the queues in which it has some, and that of runs.
+pub async fn queues_of(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<QueueDepth>, sqlx::Error> {
     sqlx::query_as!(
-        WorkspaceQueue,
+        QueueDepth,
         r#"with live as (
              select queue,
                     count(*) filter (where state = 'available' and not held and run_at <= now()) as available,

@@ -129,7 +129,7 @@ async fn a_paused_queue_gives_nothing_until_it_is_resumed() {
     stats::pause(&db.pool, "default").await.unwrap();
     stats::pause(&db.pool, "default").await.unwrap();
     assert!(claim(&db, 10).await.is_empty());
-    assert!(stats::queues(&db.pool).await.unwrap()[0].paused);
+    assert!(stats::queues(&db.pool).await.unwrap()[0].depth.paused);
     stats::resume(&db.pool, "default").await.unwrap();
     assert_eq!(kinds(&claim(&db, 10).await), ["a"]);
 }
