@@ -2,6 +2,7 @@
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use rejoin_db::transactions;
 use rejoin_event_log::wakeup::Hearing;
 use rejoin_telemetry::exposition::{Exposition, PoolUse};
 use rejoin_telemetry::recorder;
@@ -24,14 +25,14 @@ pub async fn response(state: &AppState) -> Response {
             open: pool_sqlx.size() as usize,
             idle: pool_sqlx.num_idle(),
             max: pool_sqlx.options().get_max_connections() as usize,
-            waiting: None,
+            waiting: transactions::waiting(),
         },
         PoolUse {
             name: "streams",
             open: pool_pg.size,
             idle: pool_pg.available,
             max: pool_pg.max_size,
-            waiting: Some(pool_pg.waiting),
+            waiting: pool_pg.waiting,
         },
     ]);
     state.fleet.write(&state.db, &mut text).await;

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use rejoin_db::transactions;
 use rejoin_event_log::wakeup::Hearing;
 use rejoin_telemetry::catalogue::Process;
 use rejoin_telemetry::exposition::{Exposition, PoolUse};
@@ -82,14 +83,14 @@ async fn show(State(port): State<Arc<Port>>) -> Response {
             open: pool_sqlx.size() as usize,
             idle: pool_sqlx.num_idle(),
             max: pool_sqlx.options().get_max_connections() as usize,
-            waiting: None,
+            waiting: transactions::waiting(),
         },
         PoolUse {
             name: "streams",
             open: pool_pg.size,
             idle: pool_pg.available,
             max: pool_pg.max_size,
-            waiting: Some(pool_pg.waiting),
+            waiting: pool_pg.waiting,
         },
     ]);
     ([(CONTENT_TYPE, recorder::CONTENT_TYPE)], port.recorder.render(text)).into_response()

@@ -5,9 +5,35 @@
 //! Invariants: the answer to BEGIN is always read, by a task that is not cancelled. BEGIN comes last: what fails before it leaves nothing open,
 //! so a lost connection is replaced by another one.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use sqlx::{AssertSqlSafe, PgPool, Postgres, SqlSafeStr as _, Transaction};
 
 use crate::errors::is_connection_lost;
+
+/// Callers of this process that wait for a connection.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns how many callers of this process wait for a connection to begin a transaction. The pool itself does not count them.
+pub fn waiting() -> usize {
+    WAITING.load(Ordering::Relaxed)
+}
+
+/// A caller that waits: counted until it has its connection, or is cancelled.
+struct Waiter;
+
+impl Waiter {
+    fn enter() -> Self {
+        WAITING.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// Begins a transaction.
 pub async fn begin(pool: &PgPool) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
@@ -25,7 +51,9 @@ pub async fn begin_with(
     let mut replacements = pool.size();
     loop {
         // Waiting for a connection may be cancelled.
+        let waiter = Waiter::enter();
         let connection = pool.acquire().await?;
+        drop(waiter);
         let begun = tokio::spawn(Transaction::begin(connection, Some(statements.clone()))).await;
         // The task panics only with sqlx, and is cancelled only with the runtime.
         match begun.unwrap_or(Err(sqlx::Error::WorkerCrashed)) {

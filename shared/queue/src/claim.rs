@@ -24,6 +24,8 @@ pub struct ClaimedJob {
     pub last_error: Option<String>,
     /// How long it had been due when it was claimed, by the database's clock.
     pub waited: Duration,
+    /// When its claim was answered, by this process's clock.
+    pub claimed_at: Instant,
 }
 
 /// A claimed job and its position in its lane.
@@ -80,6 +82,7 @@ pub async fn claim(
             return Err(error.into());
         }
     };
+    let answered_at = Instant::now();
     let mut claimed: Vec<Claimed> = rows
         .into_iter()
         .map(|row| {
@@ -96,6 +99,7 @@ pub async fn claim(
                 last_error: row.get(8),
                 // Negative if it was made due in this very moment.
                 waited: (claimed_at - run_at).to_std().unwrap_or_default(),
+                claimed_at: answered_at,
             };
             Claimed {
                 job,

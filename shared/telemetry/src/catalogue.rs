@@ -102,7 +102,7 @@ pub const METRICS: &[Metric] = &[
     metric("rejoin_database_up", Gauge, BOTH, &[], "1 if the database answered the last query of the metrics (API) or the last heartbeat (worker)"),
     metric("rejoin_database_connections", Gauge, BOTH, &["pool", "state"], "Open connections to the database, by pool and whether they are idle or in use"),
     metric("rejoin_database_connections_max", Gauge, BOTH, &["pool"], "Maximum number of connections of a pool"),
-    metric("rejoin_database_waiting", Gauge, BOTH, &["pool"], "Callers that wait for a connection of the pool of streams"),
+    metric("rejoin_database_waiting", Gauge, BOTH, &["pool"], "Callers that wait for a connection; of the pool `queries`, those that begin a transaction"),
     metric("rejoin_wakeups_listening", Gauge, BOTH, &[], "1 if wake-ups of other processes arrive, 0 if their connection is lost; absent without a bus"),
     metric("rejoin_oldest_transaction_seconds", Gauge, WORKER, &[], "Age of the oldest open transaction of any client, which blocks vacuum"),
     // The queue and the fleet, as the API reads them.
@@ -145,6 +145,7 @@ pub const METRICS: &[Metric] = &[
     metric("rejoin_leases_expired_total", Counter, WORKER, &[], "Jobs made available again because their worker was lost"),
     metric("rejoin_runs_total", Counter, WORKER, &["status"], "Turns of runs that ended, by status"),
     metric("rejoin_runs_resumed_total", Counter, WORKER, &[], "Runs continued after an attempt that was lost"),
+    metric("rejoin_message_first_token_seconds", Histogram, WORKER, &[], "Time from when a message's run was due to the first token of its answer"),
     metric("rejoin_limits_total", Counter, WORKER, &["limit"], "Limits that runs reached, by limit"),
     metric("rejoin_handoffs_total", Counter, WORKER, &["from", "to"], "Handovers of runs between agents"),
     metric("rejoin_schedules_fired_total", Counter, WORKER, &[], "Schedules that started something"),

@@ -16,8 +16,8 @@ pub struct PoolUse {
     pub idle: usize,
     /// Maximum number of connections.
     pub max: usize,
-    /// Callers that wait for one. None: the pool does not count them.
-    pub waiting: Option<usize>,
+    /// Callers that wait for one.
+    pub waiting: usize,
 }
 
 /// Metrics as text.
@@ -55,9 +55,7 @@ impl Exposition {
         }
         let mut waiting = self.family("rejoin_database_waiting");
         for pool in pools {
-            if let Some(callers) = pool.waiting {
-                waiting.sample(&[("pool", pool.name)], callers as f64);
-            }
+            waiting.sample(&[("pool", pool.name)], pool.waiting as f64);
         }
     }
 

@@ -23,7 +23,7 @@ use serde_json::Value;
 use super::attempt_error::AttemptError;
 use crate::coordination::{self, handoffs};
 use crate::flow::FlowModel;
-use crate::publish;
+use crate::publish::{self, FirstToken};
 use crate::run::client_tools::ClientTools;
 use crate::run::history::InitialMessages;
 use crate::run::limits::{SUB_AGENT_MAX_STEPS, TreeLimits};
@@ -49,6 +49,7 @@ pub(super) async fn step_loop(
         lost: signals.lost.clone(),
         seen: seen.clone(),
     });
+    let answers_message = fresh.is_some() && job.attempt == 1 && run.conversation_id.is_some() && !run.is_sub_agent();
     let clocks = match fresh {
         Some(_) if !run.is_sub_agent() => Clocks::default(),
         Some(_) | None => runs::clocks(&services.db.pool_sqlx, run.id).await?,
@@ -164,6 +165,7 @@ pub(super) async fn step_loop(
             stream.clone(),
             run.clone(),
             services.observer.clone(),
+            answers_message.then(|| FirstToken::of(job)),
         )),
         stream,
     };

@@ -171,6 +171,8 @@ async fn the_api_describes_each_metric_and_counts_the_fleet() {
         "rejoin_queue_dead_jobs{queue=\"default\"} 0",
         "rejoin_workers{state=\"live\"} 0",
         "rejoin_database_connections_max{pool=\"streams\"} ",
+        "rejoin_database_waiting{pool=\"queries\"} ",
+        "rejoin_database_waiting{pool=\"streams\"} ",
     ] {
         assert!(text.lines().any(|found| found.starts_with(line)), "{line}:\n{text}");
     }
@@ -197,6 +199,7 @@ async fn promtool_finds_no_fault_in_the_metrics() {
     let text = app.client().metrics().await;
     for metric in [
         "rejoin_job_wait_seconds_bucket",
+        "rejoin_message_first_token_seconds_bucket",
         "rejoin_model_calls_total",
         "rejoin_event_flush_seconds_bucket",
     ] {
