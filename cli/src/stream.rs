@@ -21,6 +21,8 @@ use crate::{
 /// Silence after which a connection counts as dead, whatever TCP reports: a live one sends something at least every 10
 /// s.
 const CONNECTION_SILENCE_LIMIT: Duration = Duration::from_secs(30);
+/// The header of a stream that names the epoch of the database.
+const EPOCH: &str = "x-log-epoch";
 /// Maximum length of a line: a snapshot contains a long conversation.
 const LINE_MAX_BYTES: usize = 64 * 1024 * 1024;
 
@@ -125,7 +127,7 @@ impl Received {
 
     /// Returns whether it is part of the log rather than of the transmission: what `--json` prints.
     pub fn is_data(&self) -> bool {
-        self.seq.is_some() || matches!(self.kind(), "snapshot" | "gap")
+        self.seq.is_some() || matches!(self.kind(), "snapshot" | "gap" | "rewound")
     }
 
     pub fn text(&self, field: &str) -> &str {
@@ -140,6 +142,8 @@ pub struct Follow {
     start: Start,
     /// The number of the last returned event.
     last_seq: Option<i64>,
+    /// The epoch of the database in which the events up to it were received.
+    epoch: Option<String>,
     connection: Option<Connection>,
     ready: VecDeque<Received>,
     pauses: Pauses,
@@ -163,6 +167,8 @@ enum Dialled {
     Later(String, Option<Duration>),
     /// The cursor is older than the retained events.
     TooOld,
+    /// The log was taken back before the cursor: the database was restored to an earlier state.
+    Rewound,
 }
 
 impl Follow {
@@ -173,6 +179,7 @@ impl Follow {
             path: path.into(),
             start,
             last_seq: None,
+            epoch: None,
             connection: None,
             ready: VecDeque::new(),
             pauses: Pauses::default(),
@@ -207,6 +214,8 @@ impl Follow {
                 },
                 None => match self.dial().await? {
                     Dialled::Stream(response) => {
+                        let epoch = response.headers().get(EPOCH).and_then(|epoch| epoch.to_str().ok());
+                        self.epoch = epoch.map(str::to_owned).or(self.epoch.take());
                         self.connection = Some(Connection {
                             response: *response,
                             parser: Parser::default(),
@@ -216,6 +225,12 @@ impl Follow {
                     Dialled::Ended => return Ok(None),
                     Dialled::TooOld => {
                         self.note("(earlier events are no longer stored; continuing from a snapshot)");
+                        self.last_seq = None;
+                        self.start = Start::Snapshot;
+                        continue;
+                    }
+                    Dialled::Rewound => {
+                        self.note("(the server has lost the last events; continuing from a snapshot of what it has)");
                         self.last_seq = None;
                         self.start = Start::Snapshot;
                         continue;
@@ -234,7 +249,11 @@ impl Follow {
     /// Connects, with the cursor.
     async fn dial(&self) -> Result<Dialled> {
         let start = match (self.last_seq, &self.start) {
-            (Some(_), _) | (None, Start::Beginning) => String::new(),
+            (Some(_), _) => {
+                let epoch = self.epoch.as_ref().map(|epoch| format!("?epoch={epoch}"));
+                epoch.unwrap_or_default()
+            }
+            (None, Start::Beginning) => String::new(),
             (None, Start::After(after)) => {
                 let after: String = url::form_urlencoded::byte_serialize(after.as_bytes()).collect();
                 format!("?after={after}")
@@ -264,6 +283,9 @@ impl Follow {
                 let refusal = Refusal::read(answer).await;
                 if refusal.is_temporary() {
                     return Ok(Dialled::Later(refusal.to_string(), refusal.retry_after));
+                }
+                if self.last_seq.is_some() && ["cursor_ahead", "cursor_rewound"].contains(&refusal.problem.code.as_str()) {
+                    return Ok(Dialled::Rewound);
                 }
                 Err(refusal.into_error(&self.path))
             }

@@ -125,6 +125,45 @@ async fn a_log_is_followed_through_lost_connections_exactly_once() {
 }
 
 #[tokio::test]
+async fn a_log_that_was_taken_back_is_followed_from_a_snapshot() {
+    let first = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-log-epoch: one\r\nconnection: close\r\n\r\n\
+        id: 1\ndata: {\"type\":\"a\"}\n\n";
+    let problem = r#"{"code":"cursor_rewound","title":"Bad Request","status":400,"detail":"another history"}"#;
+    let refused: &str = &format!(
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{problem}",
+        problem.len()
+    );
+    let snapshot: &str = &format!("{STREAM}id: 5\ndata: {{\"type\":\"snapshot\",\"through\":5}}\n\n");
+    let answers = [
+        first,
+        refused,
+        snapshot,
+        "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n",
+    ];
+    let (url, serving) = scripted(answers.iter().map(|answer| &*answer.to_string().leak()).collect()).await;
+    let access = Access {
+        url,
+        api_key: "key".to_owned(),
+        workspace_id: None,
+    };
+    let mut follow = Follow::new(Client::new(access).unwrap(), "/log", Start::Beginning, Out::new(true));
+    let mut seen = Vec::new();
+    while let Some(event) = follow.next().await.unwrap() {
+        seen.push((event.seq, event.kind().to_owned()));
+    }
+    assert_eq!(seen, [(Some(1), "a".to_owned()), (Some(5), "snapshot".to_owned())]);
+    let requests = serving.await.unwrap();
+    let asked: Vec<&str> = requests
+        .iter()
+        .map(|request| request.split(' ').nth(1).unwrap())
+        .collect();
+    assert_eq!(
+        asked,
+        ["/log", "/log?epoch=one", "/log?from=snapshot", "/log?epoch=one"]
+    );
+}
+
+#[tokio::test]
 async fn a_refusal_ends_it_with_its_exit_code() {
     let (url, _serving) = scripted(vec![
         "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",

@@ -39,9 +39,10 @@ def frame(seq: int | None, event: Json) -> bytes:
     return f"{head}data: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
 
 
-def stream(*pieces: bytes, breaks: bool = False) -> httpx.Response:
+def stream(*pieces: bytes, breaks: bool = False, epoch: str | None = None) -> httpx.Response:
     """A response with these bytes of a stream."""
-    return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Body(pieces, breaks))
+    headers = {"content-type": "text/event-stream"} | ({} if epoch is None else {"x-log-epoch": epoch})
+    return httpx.Response(200, headers=headers, stream=Body(pieces, breaks))
 
 
 def problem(status: int, code: str, headers: dict[str, str] | None = None, **more: Any) -> httpx.Response:

@@ -166,6 +166,20 @@ def test_a_restored_database_replaces_what_was_shown() -> None:
     assert only(follower.transcript).text == "Ä€😀 other"
 
 
+def test_a_cursor_of_another_history_is_replaced_by_a_snapshot() -> None:
+    # The log was taken back to event 3, and has grown past the cursor again.
+    words = [token("other"), token(" words"), {"type": "done", "runId": "r", "status": "completed"}]
+    other: Log = [*SMALL[:3], *[(seq + 3, event) for seq, event in numbered(words)]]
+    rewound = frame(None, {"type": "rewound", "after": 5, "last": 6})
+    api = ScriptedApi(
+        [stream(bytes_of(SMALL[:5]), epoch="one"), stream(rewound, frame(6, snapshot(other)), epoch="two")], lambda _: httpx.Response(204)
+    )
+    follower = api.client().follow_run("r")
+    assert [event.type for event in follower][-2:] == ["rewound", "snapshot"]
+    assert [path.split("?")[1] for path in api.paths] == ["on_gap=event", "on_gap=event&epoch=one", "on_gap=event&epoch=two"]
+    assert only(follower.transcript).text == "Ä€😀 other words"
+
+
 def test_a_reset_of_what_the_snapshot_holds_brings_a_new_snapshot() -> None:
     log = numbered([message("q"), meta(), token("a "), token("void")])
     whole: Log = [*log, (5, reset(3)), (6, token("b"))]

@@ -7,6 +7,7 @@
 //! - `group_commit` the one writer of a worker process: one transaction for the events of all its runs
 //! - `batch`      the contents of one flush: by log, with waiting deltas merged
 //! - `rows`       storage format: one event per row, or several consecutive ones
+//! - `epochs`     recognizes that the database went back to an earlier state
 //! - `snapshot`   the state up to a number, folded from messages and the running turn's events
 //! - `compaction` packs the deltas of ended runs into few rows
 //! - `retention`  deletes old events
@@ -23,6 +24,7 @@
 pub mod archive;
 mod batch;
 pub mod compaction;
+pub mod epochs;
 pub mod group_commit;
 pub mod log;
 pub mod reader;

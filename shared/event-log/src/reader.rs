@@ -56,6 +56,11 @@ impl LogReader {
         Self { pool, archive }
     }
 
+    /// Returns the pool that it reads with.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
     /// Returns the archive.
     pub fn archive(&self) -> &SharedArchive {
         &self.archive

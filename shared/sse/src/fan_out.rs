@@ -3,6 +3,10 @@
 //! One spawned future per process waits for wake-ups, gathers the logs that they name, and reads new events of ALL of
 //! them with one query; each event is rendered once into its log's ring, which all readers share. It also polls every
 //! followed log each [`poll_interval`]: a lost wake-up costs at most that (invariant I11).
+//!
+//! - `checks` ends streams that must not go on
+
+mod checks;
 
 use std::collections::vec_deque::Iter;
 use std::collections::{HashMap, HashSet};
@@ -17,11 +21,12 @@ use rejoin_event_log::log;
 use rejoin_event_log::reader::LogEnd;
 use rejoin_event_log::rows::StoredEvent;
 use rejoin_event_log::wakeup::{self, SharedBus, Wake};
-use rejoin_identity::auth::SessionBasis;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::warn;
 use uuid::Uuid;
+
+use checks::Epochs;
 
 use super::frame::Frame;
 use super::ring::{LogTail, Polled};
@@ -44,9 +49,6 @@ const LOGS_PER_QUERY: usize = 256;
 const QUERY_LIMIT: Duration = Duration::from_secs(5);
 /// Retry interval while the database is unreachable.
 const RETRY: Duration = Duration::from_millis(200);
-/// Interval of checks of open streams' keys and logs. With the cache lifetime of keys: a stream ends within 5 s of its
-/// key's end.
-const CHECK_EVERY: Duration = Duration::from_secs(2);
 
 pub struct Hub {
     followed: Mutex<HashMap<Uuid, Followed>>,
@@ -57,6 +59,7 @@ pub struct Hub {
     pub source: Box<dyn Source>,
     pub counters: Counters,
     heartbeat: Duration,
+    epochs: Epochs,
     /// Changes when readers must check whether their stream has to end, and how long it was silent.
     tick: AtomicU64,
     /// The server is stopping: readers must reconnect elsewhere.
@@ -178,6 +181,7 @@ impl Hub {
             source: Box::new(source),
             counters: Counters::new(),
             heartbeat,
+            epochs: Epochs::default(),
             tick: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             stop: CancellationToken::new(),
@@ -365,7 +369,7 @@ impl Hub {
             let failed = match answer {
                 // It may be a different database now.
                 Ok(Ok(_)) if logged && !checked => {
-                    checked = self.check_logs(&cursors).await;
+                    checked = self.check_logs().await;
                     if !checked {
                         sleep(RETRY).await;
                     }
@@ -406,81 +410,5 @@ impl Hub {
             }
         }
         more
-    }
-
-    /// Ends streams with a revoked key, an expired token, a former member, or a deleted log; and frees the memory of logs without news.
-    async fn check_streams(self: Arc<Self>) {
-        loop {
-            sleep(CHECK_EVERY).await;
-            if self.streams.end_expired() > 0 {
-                self.wake_all();
-            }
-            let bases = self.streams.bases();
-            if !bases.is_empty() {
-                match timeout(QUERY_LIMIT, self.source.still_valid(&bases)).await {
-                    Ok(Ok(valid)) => {
-                        let valid: HashSet<SessionBasis> = valid.into_iter().collect();
-                        let ended = bases.into_iter().filter(|basis| !valid.contains(basis)).collect();
-                        if self.streams.end(&ended) > 0 {
-                            self.wake_all();
-                        }
-                    }
-                    // Checked again soon; while the database is unreachable, streams have no events anyway.
-                    Ok(Err(error)) => debug!(error = %ErrorChain(&*error), "checking the credentials of open streams \
-                        failed"),
-                    Err(_) => debug!("checking the credentials of open streams timed out"),
-                }
-            }
-            let logs: Vec<Cursor> = {
-                let followed = lock(&self.followed);
-                followed
-                    .iter()
-                    .map(|(id, entry)| (*id, entry.tail.last_seq()))
-                    .collect()
-            };
-            if !logs.is_empty() {
-                self.check_logs(&logs).await;
-            }
-            let tails: Vec<Arc<LogTail>> = lock(&self.followed).values().map(|entry| entry.tail.clone()).collect();
-            tails.iter().for_each(|tail| tail.drop_idle());
-        }
-    }
-
-    /// Ends the streams of deleted or shortened logs, and of those that were archived before the tail had read them. False: the database could not be queried.
-    async fn check_logs(&self, logs: &[Cursor]) -> bool {
-        let ids: Vec<Uuid> = logs.iter().map(|(id, _)| *id).collect();
-        match timeout(QUERY_LIMIT, self.source.ends(&ids)).await {
-            Ok(Ok(ends)) => {
-                self.end_logs(logs, &ends.into_iter().map(|end| (end.log_id, end)).collect());
-                return true;
-            }
-            Ok(Err(error)) => debug!(error = %ErrorChain(&*error), "checking the logs of open streams failed"),
-            Err(_) => debug!("checking the logs of open streams timed out"),
-        }
-        false
-    }
-
-    fn end_logs(&self, known: &[Cursor], ends: &HashMap<Uuid, LogEnd>) {
-        let mut ended = Vec::new();
-        for (log_id, last_seq) in known {
-            let end = ends.get(log_id);
-            // The tail reads rows only. Readers that reconnect read what was archived from its objects.
-            if end.is_some_and(|end| end.last_seq >= *last_seq && end.archived_seq <= *last_seq) {
-                continue;
-            }
-            // The next follower begins with a new tail.
-            if let Some(entry) = lock(&self.followed).remove(log_id) {
-                match end {
-                    None => entry.tail.end(),
-                    Some(_) => entry.tail.take_back(),
-                }
-                ended.push(entry.tail);
-            }
-        }
-        if ended.is_empty() {
-            return;
-        }
-        self.tick.fetch_add(1, Ordering::Release);
-        ended.iter().for_each(|tail| tail.wake());
     }
 }

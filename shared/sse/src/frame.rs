@@ -116,6 +116,14 @@ pub enum ConnectionFrame {
         /// The number of the oldest event that the log has.
         oldest: i64,
     },
+    /// The log was taken back before the cursor: the database was restored, or a failover lost its last commits. Discard everything; a `snapshot`
+    /// follows.
+    Rewound {
+        /// The reader's cursor.
+        after: i64,
+        /// The number of the last event that the log has now.
+        last: i64,
+    },
 }
 
 /// The past has been sent, up to this number.
@@ -126,6 +134,11 @@ pub fn caught_up(through: i64) -> Bytes {
 /// Events between the cursor and `oldest` were deleted.
 pub fn gap(after: i64, oldest: i64) -> Bytes {
     unnumbered(&ConnectionFrame::Gap { after, oldest })
+}
+
+/// The log was taken back before the cursor, and ends at `last` now.
+pub fn rewound(after: i64, last: i64) -> Bytes {
+    unnumbered(&ConnectionFrame::Rewound { after, last })
 }
 
 /// The state at a number, to which the reader's cursor moves.

@@ -26,7 +26,7 @@ use uuid::Uuid;
 use super::dialects::Dialect;
 use super::fan_out::Hub;
 use super::reader::{Filter, Reader};
-use super::source::{Cursor, Failed, Source};
+use super::source::{Cursor, Ends, Failed, Source};
 use super::streams::Streams;
 
 /// Number of interleavings tested per model.
@@ -123,18 +123,21 @@ impl Source for Table {
         .await
     }
 
-    async fn ends(&self, logs: &[Uuid]) -> Result<Vec<LogEnd>, Failed> {
+    async fn ends(&self, logs: &[Uuid], _known: Option<Uuid>) -> Result<Ends, Failed> {
         asked(|| {
-            if self.rows(|rows| rows.is_deleted) {
-                vec![]
-            } else {
-                let archived_seq = self.rows(|rows| rows.archived_seq);
-                let end = |log: &Uuid| LogEnd {
-                    log_id: *log,
-                    last_seq: i64::MAX,
-                    archived_seq,
-                };
-                logs.iter().map(end).collect()
+            let archived_seq = self.rows(|rows| rows.archived_seq);
+            let end = |log: &Uuid| LogEnd {
+                log_id: *log,
+                last_seq: i64::MAX,
+                archived_seq,
+            };
+            Ends {
+                epoch: Uuid::nil(),
+                logs: if self.rows(|rows| rows.is_deleted) {
+                    vec![]
+                } else {
+                    logs.iter().map(end).collect()
+                },
             }
         })
         .await

@@ -166,7 +166,7 @@ impl Reader {
 
     /// Returns the last bytes, if the stream must end.
     fn interrupted(&mut self) -> Option<Option<Bytes>> {
-        // They reconnect with their cursor; those of a log that was shortened then learn that it is ahead.
+        // They reconnect with their cursor; those of a log that was taken back then learn that it is ahead, or of another history.
         let reconnects = self.subscription.hub().is_draining() || self.permit.is_sent_away();
         if reconnects || self.subscription.is_taken_back() {
             self.ended = true;

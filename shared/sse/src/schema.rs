@@ -18,7 +18,7 @@ pub struct StreamEvent;
 const SUFFIX: &str = "Frame";
 const DESCRIPTION: &str = "The data of one frame of a stream of server-sent events. The response consists of frames, each with one such \
     object as a line of JSON in its `data`. The `id` of a frame is the number of the event in its log, which is also the \
-    cursor for a later reader; frames about the connection (`open`, `caught_up`, `goaway`, `gap`) have no number. Ignore \
+    cursor for a later reader; frames about the connection (`open`, `caught_up`, `goaway`, `gap`, `rewound`) have no number. Ignore \
     types that you do not know: later versions add some.";
 
 impl PartialSchema for StreamEvent {

@@ -1,8 +1,10 @@
 //! Where a reader begins, and responses without a stream: 204 at the end of a finished run, 400 for an invalid cursor,
 //! 410 for one that retention has overtaken.
 //!
+//! - `epoch`  whether a cursor still belongs to the log
 //! - `pages`  what a log has after a position, without a stream
 
+mod epoch;
 mod pages;
 
 pub use pages::{EventPage, fold_so_far, open_from, page, read_page, wait};
@@ -72,6 +74,9 @@ pub struct StreamParams {
     /// instead of responding with 410
     #[param(pattern = "^event$")]
     pub on_gap: Option<String>,
+    /// The header `X-Log-Epoch` of the stream in which the reader received its last event. If the database has since gone back to an earlier state, so
+    /// that the log has other events with these numbers, the response is `cursor_rewound`, or with `on_gap=event` a `rewound` and a snapshot
+    pub epoch: Option<String>,
     /// A single-use ticket instead of an API key
     pub ticket: Option<String>,
 }
@@ -233,34 +238,46 @@ pub async fn open(
     params: &StreamParams,
     dialect: Dialect,
 ) -> Result<Response, Problem> {
-    let on_gap = params.on_gap()?;
+    let (on_gap, of_reader) = (params.on_gap()?, params.epoch()?);
+    // Before the log is read: what is read then is at least of this epoch.
+    let epoch = epoch::begin(state).await;
     let (target, ends) = find(state, owner, source).await?;
     let log_id = target.log_id();
-    let cursor = match start {
-        Start::Beginning => target.first_seq(),
+    if let Start::After(seq) = start {
         // Never sent by this log: it was restored to an earlier state, or the cursor belongs to another log.
-        Start::After(seq) if seq > ends.last_seq && on_gap == OnGap::Tell => {
-            let opening = Opening {
-                gap: Some(frame::gap(seq, ends.oldest_seq)),
+        let is_ahead = seq > ends.last_seq;
+        let is_valid = match of_reader {
+            Some(of_reader) if !is_ahead => epoch::is_same_past(state, log_id, seq, of_reader).await?,
+            Some(_) | None => !is_ahead,
+        };
+        if !is_valid && on_gap == OnGap::Tell {
+            // A reader that knows no epochs does not know `rewound`, either.
+            let first = match of_reader {
+                Some(_) => frame::rewound(seq, ends.last_seq),
+                None => frame::gap(seq, ends.oldest_seq),
             };
-            return from_snapshot(state, permit, target, owner, ends, opening).await;
+            return from_snapshot(state, permit, target, owner, (ends, epoch), first).await;
         }
-        Start::After(seq) if seq > ends.last_seq => {
+        if is_ahead {
             return Err(cursor_ahead(seq, &target, ends));
         }
+        if !is_valid {
+            return Err(epoch::rewound(seq, ends.last_seq, &target.snapshot_url()));
+        }
+    }
+    let cursor = match start {
+        Start::Beginning => target.first_seq(),
         Start::After(seq) => seq.max(target.first_seq()),
         Start::Now => ends.last_seq,
-        Start::Snapshot => return from_snapshot(state, permit, target, owner, ends, Opening::default()).await,
+        Start::Snapshot => return from_snapshot(state, permit, target, owner, (ends, epoch), Bytes::new()).await,
     };
     if target.is_over_at(cursor) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     if cursor < ends.oldest_seq - 1 {
         if on_gap == OnGap::Tell {
-            let opening = Opening {
-                gap: Some(frame::gap(cursor, ends.oldest_seq)),
-            };
-            return from_snapshot(state, permit, target, owner, ends, opening).await;
+            let first = frame::gap(cursor, ends.oldest_seq);
+            return from_snapshot(state, permit, target, owner, (ends, epoch), first).await;
         }
         return Err(cursor_gone(cursor, &target, ends));
     }
@@ -268,7 +285,9 @@ pub async fn open(
     let subscription = state.hub.subscribe(log_id, ends.last_seq);
     let mut reader = Reader::new(subscription, permit, target.filter(), dialect, cursor);
     reader.caught_up_at = Some(ends.last_seq);
-    Ok(respond(reader))
+    let mut response = respond(reader);
+    epoch::name(&mut response, epoch);
+    Ok(response)
 }
 
 /// Streams the turn of a message that was just stored.
@@ -279,7 +298,9 @@ pub fn open_turn(state: &StreamState, permit: Permit, posted: &Posted, dialect: 
         open_through: 0,
     };
     let subscription = state.hub.subscribe(posted.conversation_id, posted.cursor);
-    respond(Reader::new(subscription, permit, filter, dialect, posted.cursor))
+    let mut response = respond(Reader::new(subscription, permit, filter, dialect, posted.cursor));
+    epoch::name(&mut response, state.hub.recent_epoch());
+    response
 }
 
 /// Waits for the end of a run, and returns what its renderer wrote. None: nothing, because the server stops or the caller's key was revoked
@@ -364,19 +385,14 @@ fn cursor_gone(cursor: i64, target: &Target, ends: LogEnds) -> Problem {
         .with("snapshotUrl", json!(target.snapshot_url()))
 }
 
-/// What precedes a snapshot.
-#[derive(Default)]
-struct Opening {
-    gap: Option<Bytes>,
-}
-
+/// Streams `first`, a snapshot, and what follows it.
 async fn from_snapshot(
     state: &StreamState,
     permit: Permit,
     target: Target,
     owner: Owner,
-    ends: LogEnds,
-    opening: Opening,
+    (ends, epoch): (LogEnds, Option<Uuid>),
+    first: Bytes,
 ) -> Result<Response, Problem> {
     let log_id = target.log_id();
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(owner)).await?;
@@ -391,17 +407,17 @@ async fn from_snapshot(
         Target::Run(run) => find(state, owner, StreamSource::Run(run.run_id)).await?.0,
     };
     let through = snapshot.through;
-    let mut first = BytesMut::from(frame::RETRY);
-    if let Some(gap) = opening.gap {
-        first.extend_from_slice(&gap);
-    }
-    first.extend_from_slice(&frame::snapshot(&snapshot));
+    let mut opening = BytesMut::from(frame::RETRY);
+    opening.extend_from_slice(&first);
+    opening.extend_from_slice(&frame::snapshot(&snapshot));
     let subscription = state.hub.subscribe(log_id, ends.last_seq);
     let mut reader = Reader::new(subscription, permit, target.filter(), Dialect::Native, through);
-    reader.opening = Some(first.freeze());
+    reader.opening = Some(opening.freeze());
     reader.ended = target.is_over_at(through);
     reader.caught_up_at = Some(through);
-    Ok(respond(reader))
+    let mut response = respond(reader);
+    epoch::name(&mut response, epoch);
+    Ok(response)
 }
 
 fn no_log() -> Problem {

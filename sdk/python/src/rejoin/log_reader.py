@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .calls import After, Call, nothing
@@ -20,6 +20,7 @@ from .events import (
     Event,
     GoawayEvent,
     OpenEvent,
+    RewoundEvent,
     SnapshotEvent,
     SubAgentEvent,
     UnknownEvent,
@@ -63,6 +64,8 @@ class LogReader:
         # The last event that was received, and the last one that was returned.
         self._cursor = after if isinstance(after, int) else None
         self._returned = self._cursor
+        # The epoch of the database in which the events up to the cursor were received, as the server names it.
+        self._epoch: str | None = None
         self._start: dict[str, str] = {} if isinstance(after, int) else {"after": "now"} if after == "now" else {"from": "snapshot"}
         self._parser = SseParser(limits.line_max_bytes)
         self._received: deque[Event] = deque()
@@ -105,6 +108,8 @@ class LogReader:
             query |= self._start
         else:
             headers["last-event-id"] = str(self._cursor)
+            if self._epoch is not None:
+                query["epoch"] = self._epoch
         self.unusable = False
         self._at_once = False
         self._parser = SseParser(self._limits.line_max_bytes)
@@ -116,11 +121,14 @@ class LogReader:
             return self._limits.silence_s
         return max(0.0, min(self._limits.silence_s, self._deadline - self._clock()))
 
-    def connected(self, status: int, content_type: str) -> bool:
-        """A request was successful. False: the response is no stream."""
+    def connected(self, status: int, headers: Mapping[str, str]) -> bool:
+        """A request was successful, with these headers of the response. False: it is not a stream."""
         self.over = status == 204
         # Otherwise a proxy has answered.
-        return not self.over and content_type.startswith("text/event-stream")
+        is_stream = not self.over and headers.get("content-type", "").startswith("text/event-stream")
+        if is_stream:
+            self._epoch = headers.get("x-log-epoch", self._epoch)
+        return is_stream
 
     def receive(self, data: bytes) -> None:
         """Takes bytes of the current connection in. Raises `RunTimeoutError`, and `ResponseError` if several connections were unusable."""
@@ -143,7 +151,7 @@ class LogReader:
         Raises the error if it is permanent, or if the last byte of a stream came more than `limit_s` seconds ago.
         """
         asked_s = 0.0
-        if error.status == 410 or (error.code == "cursor_ahead" and self._cursor is not None):
+        if error.status == 410 or (error.code in ("cursor_ahead", "cursor_rewound") and self._cursor is not None):
             # The server knows no `on_gap`.
             if error.status != 410:
                 self.transcript.clear()
@@ -185,6 +193,11 @@ class LogReader:
                 self.unusable = True
             case OpenEvent():
                 pass
+            case RewoundEvent():
+                self.transcript.clear()
+                self._cursor = None
+                self._start = {"from": "snapshot"}
+                self._received.append(event)
             case CaughtUpEvent() if self._cursor is None:
                 # It began with what is new: from here on, nothing is missed.
                 self._cursor = event.through

@@ -53,6 +53,8 @@ export class Log {
   readonly #options: LogOptions;
   #start: Start;
   #cursor: number | undefined;
+  /** The epoch of the database in which the events up to the cursor were received, as the server names it. */
+  #epoch: string | undefined;
   #over = false;
   /** No connection slot was free: this connection reads up to `caught_up`, closes, and polls again. */
   #isPolling = false;
@@ -171,9 +173,9 @@ export class Log {
       if (this.#cursor !== undefined) headers['last-event-id'] = String(this.#cursor);
       const query =
         this.#cursor !== undefined
-          ? ''
+          ? this.#epoch && `?epoch=${encodeURIComponent(this.#epoch)}`
           : { snapshot: '?from=snapshot', now: '?after=now', beginning: '' }[this.#start as string];
-      const response = await this.#http.open('GET', `${this.#path}/events${query}`, {
+      const response = await this.#http.open('GET', `${this.#path}/events${query ?? ''}`, {
         headers,
         signal: connection.signal,
       });
@@ -183,6 +185,7 @@ export class Log {
       const type = response.headers.get('content-type') ?? '';
       // Something between us and the API may answer for it.
       if (!type.startsWith('text/event-stream') || !response.body) return undefined;
+      this.#epoch = response.headers.get('x-log-epoch') ?? this.#epoch;
       this.#opened();
       return await this.#read(response.body, connection.signal);
     } catch {
@@ -283,9 +286,16 @@ export class Log {
       }
       return this.#rejoinPause();
     }
-    if (error.code === 'cursor_ahead' && this.#cursor !== undefined) {
+    // The database was restored to an earlier state, or a failover lost its last commits: what came after it has never been.
+    if ((error.code === 'cursor_ahead' || error.code === 'cursor_rewound') && this.#cursor !== undefined) {
       this.transcript.clear();
       this.#rejoin();
+      if (this.#rejoins === 1) {
+        this.transcript.note({
+          kind: 'rewound',
+          text: 'the server has lost the last events; this is what it still has',
+        });
+      }
       return this.#rejoinPause();
     }
     if (error.temporary || error.status >= 500 || error.status === 408) {

@@ -1274,6 +1274,27 @@ export interface components {
             type: "reset";
         };
         /** @description A run as lists show it. */
+        /**
+         * @description The log was taken back before the cursor: the database was restored, or a failover lost its last commits. Discard everything; a `snapshot`
+         *     follows.
+         */
+        RewoundFrame: {
+            /**
+             * Format: int64
+             * @description The reader's cursor.
+             */
+            after: number;
+            /**
+             * Format: int64
+             * @description The number of the last event that the log has now.
+             */
+            last: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "rewound";
+        };
         RunBody: {
             /** @description The agent's name at that time */
             agent?: string | null;
@@ -1517,7 +1538,7 @@ export interface components {
             tools?: string[] | null;
         };
         /** @description The data of one frame of a stream of server-sent events. The response consists of frames, each with one such object as a line of JSON in its `data`. The `id` of a frame is the number of the event in its log, which is also the cursor for a later reader; frames about the connection (`open`, `caught_up`, `goaway`, `gap`) have no number. Ignore types that you do not know: later versions add some. */
-        StreamEvent: components["schemas"]["MessageEvent"] | components["schemas"]["MetaEvent"] | components["schemas"]["TokenEvent"] | components["schemas"]["ReasoningEvent"] | components["schemas"]["McpToolEvent"] | components["schemas"]["ResetEvent"] | components["schemas"]["AgentStateEvent"] | components["schemas"]["UsageEvent"] | components["schemas"]["HandoffEvent"] | components["schemas"]["ConsoleCreationEvent"] | components["schemas"]["ConsoleModificationEvent"] | components["schemas"]["QuestionEvent"] | components["schemas"]["QuestionAnsweredEvent"] | components["schemas"]["SubAgentEvent"] | components["schemas"]["TelemetryEvent"] | components["schemas"]["ContextUsageEvent"] | components["schemas"]["FocusActiveEvent"] | components["schemas"]["FocusChangedEvent"] | components["schemas"]["LastTurnContextEvent"] | components["schemas"]["OperationEvent"] | components["schemas"]["ContextShiftEvent"] | components["schemas"]["PlanCreatedEvent"] | components["schemas"]["PlanReadyForReviewEvent"] | components["schemas"]["PlanReviewEvent"] | components["schemas"]["StepStartEvent"] | components["schemas"]["StepCompleteEvent"] | components["schemas"]["ExecutorSpawnedEvent"] | components["schemas"]["ExecutorResultEvent"] | components["schemas"]["ClarifyingQuestionsEvent"] | components["schemas"]["DebugContextEvent"] | components["schemas"]["LimitEvent"] | components["schemas"]["OutputEvent"] | components["schemas"]["CustomEvent"] | components["schemas"]["ErrorEvent"] | components["schemas"]["DoneEvent"] | components["schemas"]["SnapshotFrame"] | components["schemas"]["OpenFrame"] | components["schemas"]["CaughtUpFrame"] | components["schemas"]["GoawayFrame"] | components["schemas"]["GapFrame"];
+        StreamEvent: components["schemas"]["MessageEvent"] | components["schemas"]["MetaEvent"] | components["schemas"]["TokenEvent"] | components["schemas"]["ReasoningEvent"] | components["schemas"]["McpToolEvent"] | components["schemas"]["ResetEvent"] | components["schemas"]["AgentStateEvent"] | components["schemas"]["UsageEvent"] | components["schemas"]["HandoffEvent"] | components["schemas"]["ConsoleCreationEvent"] | components["schemas"]["ConsoleModificationEvent"] | components["schemas"]["QuestionEvent"] | components["schemas"]["QuestionAnsweredEvent"] | components["schemas"]["SubAgentEvent"] | components["schemas"]["TelemetryEvent"] | components["schemas"]["ContextUsageEvent"] | components["schemas"]["FocusActiveEvent"] | components["schemas"]["FocusChangedEvent"] | components["schemas"]["LastTurnContextEvent"] | components["schemas"]["OperationEvent"] | components["schemas"]["ContextShiftEvent"] | components["schemas"]["PlanCreatedEvent"] | components["schemas"]["PlanReadyForReviewEvent"] | components["schemas"]["PlanReviewEvent"] | components["schemas"]["StepStartEvent"] | components["schemas"]["StepCompleteEvent"] | components["schemas"]["ExecutorSpawnedEvent"] | components["schemas"]["ExecutorResultEvent"] | components["schemas"]["ClarifyingQuestionsEvent"] | components["schemas"]["DebugContextEvent"] | components["schemas"]["LimitEvent"] | components["schemas"]["OutputEvent"] | components["schemas"]["CustomEvent"] | components["schemas"]["ErrorEvent"] | components["schemas"]["DoneEvent"] | components["schemas"]["SnapshotFrame"] | components["schemas"]["OpenFrame"] | components["schemas"]["CaughtUpFrame"] | components["schemas"]["GoawayFrame"] | components["schemas"]["GapFrame"] | components["schemas"]["RewoundFrame"];
         /** @description A sub-agent was started or has ended: `runId` is the sub-agent's. The turn continues. */
         SubAgentEvent: {
             /** @description The agent's name, on events of sub-agents and plan steps. */

@@ -92,9 +92,10 @@ export interface StepView extends PlanStep {
 export interface Notice {
   /**
    * `resumed`: a worker was lost, or handed over, and another one goes on; `reconnected`: the connection was lost for a while;
-   * `rejoined`: what came before is no longer kept, and a snapshot stands for it.
+   * `rejoined`: what came before is no longer kept, and a snapshot stands for it; `rewound`: the server has lost the last events,
+   * and the transcript begins again with what it has.
    */
-  readonly kind: 'resumed' | 'reconnected' | 'rejoined';
+  readonly kind: 'resumed' | 'reconnected' | 'rejoined' | 'rewound';
   /** For people. */
   readonly text: string;
   readonly runId?: string;

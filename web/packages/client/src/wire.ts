@@ -107,7 +107,13 @@ export type SnapshotAgent = With<
 
 /** A word about the connection: no part of the log, without a number. */
 export interface ConnectionEvent {
-  type: (Schemas['OpenFrame'] | Schemas['CaughtUpFrame'] | Schemas['GoawayFrame'] | Schemas['GapFrame'])['type'];
+  type: (
+    | Schemas['OpenFrame']
+    | Schemas['CaughtUpFrame']
+    | Schemas['GoawayFrame']
+    | Schemas['GapFrame']
+    | Schemas['RewoundFrame']
+  )['type'];
   [field: string]: unknown;
 }
 /** Of a type that this version does not know. */

@@ -109,6 +109,25 @@ test('a cursor that retention has overtaken joins by a snapshot, and says so', a
   expect(follower.transcript.getSnapshot().notices).toMatchObject([{ kind: 'rejoined' }]);
 });
 
+test('a cursor of another history discards what was shown, and says so', async () => {
+  const follower = client.follow(ID);
+  const first = await dialled();
+  first.stream({ 'x-log-epoch': 'one' }).event(7, snapshot(7, 'Hel')).event(8, token('lo'));
+  await shows(follower, 'Hello');
+  first.cut();
+  const second = await dialled();
+  expect(second.path).toBe(`${EVENTS}?epoch=one`);
+  expect(second.headers.get('last-event-id')).toBe('8');
+  second.json(400, { code: 'cursor_rewound', detail: 'another history', lastSeq: 9 });
+  const third = await dialled();
+  expect(third.path).toBe(`${EVENTS}?from=snapshot`);
+  third.stream({ 'x-log-epoch': 'two' }).event(9, snapshot(9, 'kept'));
+  await shows(follower, 'kept');
+  expect(follower.transcript.getSnapshot().notices).toMatchObject([{ kind: 'rewound' }]);
+  third.cut();
+  expect((await dialled()).path).toBe(`${EVENTS}?epoch=two`);
+});
+
 test('a server that leaves it no way to join is not asked without a pause', async () => {
   client.follow(ID, { from: 3 });
   const answering = setInterval(() => {

@@ -44,13 +44,13 @@ export class Asked {
   }
 
   /** Answers with a stream that stays open. */
-  stream(): this {
+  stream(headers: Record<string, string> = {}): this {
     const body = new ReadableStream<Uint8Array>({
       start: (controller) => {
         this.#stream = controller;
       },
     });
-    this.#answer(new Response(body, { headers: { 'content-type': 'text/event-stream' } }));
+    this.#answer(new Response(body, { headers: { 'content-type': 'text/event-stream', ...headers } }));
     return this;
   }
 

@@ -64,7 +64,7 @@ class AsyncFollower:
                     if not response.is_success:
                         refusal = error_of(response.status_code, response.headers, await response.aread())
                         pause_s = reader.refused(refusal, self._http.outage_s)
-                    elif reader.connected(response.status_code, response.headers.get("content-type", "")):
+                    elif reader.connected(response.status_code, response.headers):
                         async for data in response.aiter_raw():
                             if mine != self._iteration:
                                 return

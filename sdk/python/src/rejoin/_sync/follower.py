@@ -65,7 +65,7 @@ class Follower:
                     if not response.is_success:
                         refusal = error_of(response.status_code, response.headers, response.read())
                         pause_s = reader.refused(refusal, self._http.outage_s)
-                    elif reader.connected(response.status_code, response.headers.get("content-type", "")):
+                    elif reader.connected(response.status_code, response.headers):
                         for data in response.iter_raw():
                             if mine != self._iteration:
                                 return

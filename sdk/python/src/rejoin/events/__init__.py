@@ -22,6 +22,7 @@ from .frames import (
     GapEvent,
     GoawayEvent,
     OpenEvent,
+    RewoundEvent,
     SnapshotAgent,
     SnapshotEvent,
     SnapshotToolCall,
@@ -99,6 +100,7 @@ Event: TypeAlias = Annotated[
     | CaughtUpEvent
     | GoawayEvent
     | GapEvent
+    | RewoundEvent
     | UnknownEvent,
     Field(discriminator="type"),
 ]
@@ -161,6 +163,7 @@ __all__ = [
     "QuestionEvent",
     "ReasoningEvent",
     "ResetEvent",
+    "RewoundEvent",
     "RunEvent",
     "SnapshotAgent",
     "SnapshotEvent",

@@ -89,6 +89,14 @@ class GapEvent(EventModel):
     oldest: int
 
 
+class RewoundEvent(EventModel):
+    """The log was taken back before the cursor: the database was restored, or a failover lost its last commits. A `snapshot` follows."""
+
+    type: Literal["rewound"] = "rewound"
+    after: int
+    last: int
+
+
 class UnknownEvent(EventModel):
     """An event that this version does not know."""
 
