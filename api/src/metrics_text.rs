@@ -13,6 +13,7 @@ use crate::state::AppState;
 pub async fn response(state: &AppState) -> Response {
     let mut text = Exposition::default();
     text.value("rejoin_draining", if state.draining.is_cancelled() { 1.0 } else { 0.0 });
+    text.settings(&state.config.database.common_settings());
     match state.bus.hearing() {
         Hearing::Listening => text.value("rejoin_wakeups_listening", 1.0),
         Hearing::Lost => text.value("rejoin_wakeups_listening", 0.0),

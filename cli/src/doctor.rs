@@ -8,12 +8,16 @@
 //! - `vertex` credentials of Vertex AI
 //! - `files` the object store of file content
 //! - `fleet` requirements of API and worker processes
+//! - `whole_fleet` whether all processes fit together: `--fleet`
 
 mod bus;
 mod definitions;
 mod files;
 mod fleet;
+mod processes;
+mod standbys;
 mod vertex;
+mod whole_fleet;
 
 use std::time::Duration;
 
@@ -49,6 +53,7 @@ const ANSWER_LIMIT_OF_SEVERAL: Duration = Duration::from_secs(6);
 ///   rejoin doctor
 ///   rejoin doctor --only api --url http://127.0.0.1:7420     a health check
 ///   rejoin doctor --only worker                              of a worker on this machine
+///   rejoin doctor --fleet --process http://api-1:9465,http://worker-1:9464
 ///   rejoin doctor --json
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -59,6 +64,17 @@ pub struct Args {
     /// Host whose workers `--only worker` checks, as shown by `rejoin queue stats` [default: this machine]
     #[arg(long)]
     pub host: Option<String>,
+    /// Check the whole fleet: the database and the bus, all workers, the standbys, and the processes of `--process`.
+    #[arg(long, conflicts_with = "only")]
+    pub fleet: bool,
+    /// Addresses of processes' metrics, for `--fleet`: their versions, settings, clocks and pools are compared.
+    #[arg(
+        long = "process",
+        env = "REJOIN_DOCTOR_PROCESSES",
+        value_delimiter = ',',
+        value_name = "URL"
+    )]
+    pub processes: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -76,6 +92,8 @@ pub enum Check {
     Api,
     /// API keys of model providers, and the models that agent definitions use.
     Models,
+    /// All processes, and their PostgreSQL. Checked only if named.
+    Fleet,
     /// REJOIN_FILES_URL: an object store that takes the key. Nothing is looked at where files are kept in PostgreSQL.
     Files,
 }
@@ -102,6 +120,7 @@ struct Finding {
 /// # Errors
 /// stdout is closed.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
+    let args = of_fleet(args);
     let asked = |check: Check| args.only.is_empty() || args.only.contains(&check);
     let mut findings = Vec::new();
     if asked(Check::Postgres) {
@@ -115,6 +134,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     }
     if args.only.contains(&Check::Worker) {
         findings.push(fleet::worker(global.database_url(), args.host.as_deref()).await);
+    }
+    if args.only.contains(&Check::Fleet) {
+        findings.extend(whole_fleet::findings(global.database_url(), &args.processes).await);
     }
     if asked(Check::Api) {
         let url = dev_instance::api_url(global);
@@ -147,6 +169,17 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     }
     let bad = findings.iter().any(|finding| finding.verdict == Verdict::Bad);
     Ok(if bad { Exit::Failed } else { Exit::Done })
+}
+
+/// `--fleet` names its checks.
+fn of_fleet(args: Args) -> Args {
+    if !args.fleet {
+        return args;
+    }
+    Args {
+        only: vec![Check::Database, Check::Bus, Check::Fleet],
+        ..args
+    }
 }
 
 fn good(check: Check, found: impl Into<String>) -> Finding {

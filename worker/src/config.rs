@@ -250,6 +250,14 @@ impl WorkerConfig {
         }
     }
 
+    /// The settings that all workers of an installation need the same values of.
+    pub(crate) fn common_settings(&self) -> Vec<(&'static str, String)> {
+        let mut settings = self.database.common_settings();
+        settings.push(("REJOIN_LEASE_MS", self.lease_ms.to_string()));
+        settings.push(("REJOIN_HEARTBEAT_MS", self.heartbeat_ms.to_string()));
+        settings
+    }
+
     pub fn lease(&self) -> Duration {
         Duration::from_millis(self.lease_ms)
     }

@@ -70,6 +70,7 @@ async fn show(State(port): State<Arc<Port>>) -> Response {
     let mut text = Exposition::default();
     text.value("rejoin_draining", flag(port.drain.is_cancelled()));
     text.value("rejoin_database_up", flag(!services.downtime.is_down()));
+    text.settings(&services.config.common_settings());
     match services.bus.hearing() {
         Hearing::Listening => text.value("rejoin_wakeups_listening", 1.0),
         Hearing::Lost => text.value("rejoin_wakeups_listening", 0.0),

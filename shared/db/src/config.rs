@@ -106,6 +106,16 @@ impl DatabaseArgs {
         named(self.listen_url.as_ref()).is_some()
     }
 
+    /// The settings that all processes of an installation need the same values of, for their metrics and for `rejoin doctor --fleet`.
+    pub fn common_settings(&self) -> Vec<(&'static str, String)> {
+        let bus = self.bus.to_possible_value();
+        let mut settings = vec![("REJOIN_BUS", bus.map_or_else(String::new, |bus| bus.get_name().to_owned()))];
+        if self.bus == BusKind::Nats {
+            settings.push(("REJOIN_NATS_SUBJECT", self.nats.nats_subject.clone()));
+        }
+        settings
+    }
+
     /// Checks settings of processes that listen which contradict each other. An error says what to do.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         match (self.bus, self.has_listen_url(), self.db_pooler) {

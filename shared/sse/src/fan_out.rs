@@ -18,7 +18,6 @@ use metrics::{Counter, Histogram, counter, histogram};
 use rejoin_db::config::poll_interval;
 use rejoin_db::failure_log::ErrorChain;
 use rejoin_event_log::log;
-use rejoin_event_log::reader::LogEnd;
 use rejoin_event_log::rows::StoredEvent;
 use rejoin_event_log::wakeup::{self, SharedBus, Wake};
 use tokio::sync::Notify;

@@ -92,6 +92,8 @@ use Type::{Counter, Gauge, Histogram};
 pub const METRICS: &[Metric] = &[
     // The process.
     metric("rejoin_build_info", Gauge, BOTH, &["version", "component"], "Always 1; the version and the kind of the process"),
+    metric("rejoin_setting_info", Gauge, BOTH, &["setting", "value"], "Always 1; a setting that all processes of an installation need the same value of"),
+    metric("rejoin_clock_seconds", Gauge, BOTH, &[], "The clock of the process since the Unix epoch in seconds"),
     metric("rejoin_draining", Gauge, BOTH, &[], "1 while the process shuts down"),
     metric("process_start_time_seconds", Gauge, BOTH, &[], "Start time of the process since the Unix epoch in seconds"),
     metric("process_cpu_seconds_total", Counter, BOTH, &[], "Total user and system CPU time spent in seconds"),

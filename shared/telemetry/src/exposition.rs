@@ -41,6 +41,14 @@ impl Exposition {
         self.family(name).sample(&[], value);
     }
 
+    /// Settings that all processes of an installation need the same values of: their names, and their values here.
+    pub fn settings(&mut self, settings: &[(&str, String)]) {
+        let mut family = self.family("rejoin_setting_info");
+        for (setting, value) in settings {
+            family.sample(&[("setting", setting), ("value", value)], 1.0);
+        }
+    }
+
     /// The connections of pools.
     pub fn pools(&mut self, pools: &[PoolUse]) {
         let mut connections = self.family("rejoin_database_connections");

@@ -11,10 +11,13 @@ use crate::exposition::Exposition;
 const TICKS_PER_S: f64 = 100.0;
 const BYTES_PER_KIB: f64 = 1024.0;
 
-static STARTED: LazyLock<f64> = LazyLock::new(|| {
+static STARTED: LazyLock<f64> = LazyLock::new(clock_s);
+
+/// Returns the time since the Unix epoch, in seconds.
+pub(crate) fn clock_s() -> f64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_secs_f64()
-});
+}
 
 /// Notes the start of the process.
 pub(crate) fn start() {

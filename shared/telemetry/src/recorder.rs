@@ -77,7 +77,8 @@ fn register(process: Process) {
 
 /// Whether a metric's value is written when it is asked for, rather than recorded.
 fn is_written(name: &str) -> bool {
-    const WRITTEN: [&str; 8] = [
+    const WRITTEN: [&str; 9] = [
+        "rejoin_clock_seconds",
         "rejoin_draining",
         "rejoin_database_up",
         "rejoin_wakeups_listening",
@@ -98,6 +99,7 @@ impl Recorder {
             ("component", self.process.name()),
         ];
         more.family("rejoin_build_info").sample(&labels, 1.0);
+        more.value("rejoin_clock_seconds", process::clock_s());
         process::write(&mut more);
         let mut text = self.handle.render();
         text.push_str(&more.into_text());

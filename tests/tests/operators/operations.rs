@@ -3,6 +3,7 @@
 mod bench;
 mod command_line;
 mod container;
+mod doctor_fleet;
 mod extensions;
 mod filled_schema;
 mod fuzz;
