@@ -2,7 +2,7 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-model mutants check build fuzz schemathesis sbom release dist image test-image test-compose bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags test-ha eval-routing example-dag soak setup setup-search setup-test probe-providers models sqlx sqlx-check clean
+.PHONY: help run web test test-model mutants check build fuzz schemathesis sbom release dist image test-image test-compose bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags test-ha test-pooler test-upgrade eval-routing example-dag soak setup setup-search setup-test probe-providers models sqlx sqlx-check clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ chaos-broken: ## Builds that break one promise each: the checker must notice. ma
 
 test-ha: ## Failovers of a Patroni cluster under load: docs/operations/ha.md. make test-ha SEEDS=1..10 SECONDS=600 REPORT=FILE
 	@SEEDS="$(SEEDS)" HA_SECONDS="$(SECONDS)" REPORT="$(REPORT)" scripts/test-ha.sh $(ARGS)
+
+test-pooler: ## A short selection of the tests through PgBouncer in transaction mode: docs/operations/poolers.md. ARGS="chat::turns"
+	@scripts/test-pooler.sh $(ARGS)
 
 setup: ## Only what building and running need: compiler, PostgreSQL
 	@scripts/setup.sh

@@ -34,6 +34,7 @@ use uuid::Uuid;
 
 use crate::client::Client;
 use crate::model_server::ModelServer;
+use crate::pooled;
 use crate::support::{self, TestDatabase};
 
 /// A lease short enough for tests of crashes.
@@ -180,6 +181,7 @@ impl TestApp {
         };
         config.database = self.db.args();
         config.database.bus = self.options.bus;
+        pooled::lead(&mut config.database, pooled::Kind::Worker);
         config.lease_ms = LEASE.as_millis() as u64;
         config.heartbeat_ms = config.lease_ms / 3;
         config.embeddings = self.options.embeddings.clone();
@@ -249,6 +251,7 @@ impl TestApp {
 async fn start_api(db: &TestDatabase, options: &AppOptions, port: u16) -> Server {
     let mut config = ApiConfig::new(db.args());
     config.database.bus = options.bus;
+    pooled::lead(&mut config.database, pooled::Kind::Api);
     config.listen = SocketAddr::from(([127, 0, 0, 1], port));
     config.http.rate_per_s = 10_000;
     config.drain_grace_ms = 0;

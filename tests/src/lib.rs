@@ -16,6 +16,8 @@
 //! - `google`        a fake Google Calendar
 //! - `web`           fake sites and search providers
 //! - `pgbouncer`     a real PgBouncer in transaction mode
+//! - `pooled`        the tests' APIs and workers through that, if `REJOIN_TEST_POOLER` asks for it
+//! - `documents`     commands of the manual, which tests execute
 //! - `statements`    what a process sends to its database
 //! - `needs`         required programs: missing ones fail in CI, and skip tests elsewhere
 //! - `requirements`  the tables of requirements, and their checks
@@ -35,6 +37,7 @@ pub mod bigquery;
 pub mod chat_page;
 pub mod client;
 pub mod collector;
+pub mod documents;
 pub mod embedding_server;
 pub mod files;
 pub mod fuzzing;
@@ -49,6 +52,7 @@ pub mod needs;
 pub mod object_store;
 pub mod openai_clients;
 pub mod pgbouncer;
+pub mod pooled;
 pub mod projects;
 pub mod replies;
 pub mod requirements;

@@ -11,9 +11,11 @@ use uuid::Uuid;
 use crate::needs;
 use crate::support::wait_for;
 
+/// Starts a program, and kills it when stdin is closed, as it is when the test's process ends.
+const UNTIL_STDIN_ENDS: &str = "\"$@\" & child=$!; cat >/dev/null; kill -KILL $child; wait $child";
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.cache/pgbouncer/pgbouncer");
 
-/// A running PgBouncer; killed when dropped.
+/// A running PgBouncer; killed when dropped, and when the process of the test ends.
 pub struct PgBouncer {
     child: Child,
     dir: PathBuf,
@@ -38,22 +40,22 @@ impl PgBouncer {
         let settings = format!(
             "[databases]\n* = host={} port=5432\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {}\nunix_socket_dir =\n\
              auth_type = trust\nauth_file = {}\npool_mode = transaction\nmax_prepared_statements = 200\n\
-             default_pool_size = {server_connections}\nmax_client_conn = 500\n",
+             default_pool_size = {server_connections}\nmax_client_conn = 2000\nserver_idle_timeout = 5\n",
             postgres.socket_dir().display(),
             address.port(),
             dir.join("users").display()
         );
         let file = dir.join("settings.ini");
         std::fs::write(&file, settings).expect("a file");
-        let mut command = Command::new(PROGRAM);
-        command.arg(&file);
+        let mut command = Command::new("sh");
+        command.args(["-c", UNTIL_STDIN_ENDS, "sh", PROGRAM]).arg(&file);
         // As the user allowed to access the server's socket; never as root.
         let owner = owner(postgres);
         if std::env::var("USER").as_deref() != Ok(owner.as_str()) {
             command.args(["-u", &owner]);
         }
         let child = command
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -68,14 +70,18 @@ impl PgBouncer {
 
     /// The URL of the server's database for a user.
     pub fn url(&self, user: &str) -> String {
-        format!("postgres://{user}@{}/rejoin", self.address)
+        self.url_of(user, "rejoin")
+    }
+
+    /// The URL of another database of the server.
+    pub fn url_of(&self, user: &str, database: &str) -> String {
+        format!("postgres://{user}@{}/{database}", self.address)
     }
 }
 
 impl Drop for PgBouncer {
     fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
+        drop(self.child.stdin.take());
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.dir);
     }

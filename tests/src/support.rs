@@ -21,7 +21,7 @@ use sqlx::{AssertSqlSafe, PgPool};
 use tokio::sync::{Mutex, OnceCell};
 use uuid::Uuid;
 
-use crate::needs;
+use crate::{needs, pooled};
 
 /// Timeout of any condition that a test waits for.
 pub const LIMIT: Duration = Duration::from_secs(30);
@@ -98,6 +98,7 @@ pub async fn server() -> &'static PrivatePostgres {
             rejoin_cli::migrate::up(&server.admin_url(TEMPLATE))
                 .await
                 .expect("migrations");
+            pooled::start(&server).await;
             server
         })
         .await

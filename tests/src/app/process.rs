@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use super::{LEASE, TestApp};
-use crate::support;
+use crate::{pooled, support};
 
 /// The `rejoin` binary of this build.
 pub fn binary() -> PathBuf {
@@ -54,6 +54,8 @@ impl Process {
 
     /// The same, with its log.
     pub fn worker_logging(app: &TestApp, variables: &[(&str, String)], log: impl Into<Stdio>) -> Self {
+        let of_test = variables.iter().map(|(name, value)| (*name, value.as_str()));
+        let pooled = pooled::variables(&app.db.url, pooled::Kind::Worker, of_test);
         let child = std::process::Command::new(binary())
             .arg("worker")
             .env("DATABASE_URL", &app.db.url)
@@ -62,6 +64,7 @@ impl Process {
             .env("OPENAI_API_KEY", "scripted")
             .env("REJOIN_LEASE_MS", LEASE.as_millis().to_string())
             .env("REJOIN_HEARTBEAT_MS", (LEASE.as_millis() / 3).to_string())
+            .envs(pooled)
             .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -90,6 +93,7 @@ impl Process {
 
     /// The same at this address.
     pub async fn api_at(app: &TestApp, address: SocketAddr, files: Option<u32>, variables: &[(&str, &str)]) -> Self {
+        let pooled = pooled::variables(&app.db.url, pooled::Kind::Api, variables.iter().copied());
         let limit = files.map_or_else(String::new, |files| format!("ulimit -n {files}; "));
         let child = std::process::Command::new("/bin/sh")
             .args(["-c", &format!("{limit}exec \"$@\""), "sh"])
@@ -97,6 +101,7 @@ impl Process {
             .args(["api", "--listen", &address.to_string()])
             .env("DATABASE_URL", &app.db.url)
             .env("REJOIN_EMBEDDINGS", "off")
+            .envs(pooled)
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -2,6 +2,7 @@
 
 mod failover;
 mod passwords;
+mod pooled_harness;
 mod session_state;
 mod tls;
 mod transaction_pooler;
