@@ -88,6 +88,9 @@ test-ha: ## Failovers of a Patroni cluster under load: docs/operations/ha.md. ma
 test-pooler: ## A short selection of the tests through PgBouncer in transaction mode: docs/operations/poolers.md. ARGS="chat::turns"
 	@scripts/test-pooler.sh $(ARGS)
 
+test-upgrade: ## Rolling upgrade from a revision to this tree and back, under load: docs/operations/fleet.md. make test-upgrade BASE=v0.1.0
+	@SEED="$(SEED)" SECONDS_OF_FAULTS="$(SECONDS)" scripts/test-upgrade.sh "$(BASE)" $(ARGS)
+
 setup: ## Only what building and running need: compiler, PostgreSQL
 	@scripts/setup.sh
 

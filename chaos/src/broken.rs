@@ -177,6 +177,7 @@ async fn play_once(scene: &Scene, seed: u64) -> Result<Caught> {
             lease: LEASE,
             directory: world::directory(scene.fault.name()),
             servers: Kind::Single,
+            other_build: None,
             environment: vec![(rejoin_faults::VARIABLE.to_owned(), scene.fault.name().to_owned())],
         },
     };

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -39,6 +40,8 @@ pub struct Settings {
     pub model_url: String,
     /// Additional environment.
     pub environment: Vec<(String, String)>,
+    /// Another build of this program, as in a rolling upgrade: each process begins with it, and changes its build whenever it is drained.
+    pub other_build: Option<PathBuf>,
 }
 
 /// A process of the fleet, and its successors.
@@ -49,6 +52,8 @@ pub struct Member {
     database_url: String,
     settings: Settings,
     watchdog: Arc<Watchdog>,
+    /// Whether the next process is of the other build, if there is one.
+    runs_other: AtomicBool,
     /// Locked by a fault on the process.
     pub process: tokio::sync::Mutex<Option<Child>>,
 }
@@ -63,6 +68,7 @@ impl Member {
             proxy,
             settings: settings.clone(),
             watchdog: place.watchdog.clone(),
+            runs_other: AtomicBool::new(true),
             process: tokio::sync::Mutex::new(None),
         })
     }
@@ -77,8 +83,7 @@ impl Member {
         if process.is_some() {
             return Ok(());
         }
-        let me = std::env::current_exe().context("our own path")?;
-        let mut command = Command::new(me);
+        let mut command = Command::new(self.program()?);
         match &self.role {
             Role::Api { listen } => command.args(["api", "--listen", &listen.to_string()]),
             Role::Worker { ledger } => command.arg("worker").arg("--ledger").arg(ledger),
@@ -113,6 +118,21 @@ impl Member {
             .guard(child.id(), Signal::Kill.name(), Signal::Kill.name());
         *process = Some(child);
         Ok(())
+    }
+
+    /// The program of its next process.
+    fn program(&self) -> Result<PathBuf> {
+        match &self.settings.other_build {
+            Some(other) if self.runs_other.load(Ordering::Relaxed) => Ok(other.clone()),
+            Some(_) | None => std::env::current_exe().context("our own path"),
+        }
+    }
+
+    /// Changes the build of its next process, if there are two; returns what it will be.
+    pub fn change_build(&self) -> Option<&'static str> {
+        self.settings.other_build.as_ref()?;
+        let ran_other = self.runs_other.fetch_xor(true, Ordering::Relaxed);
+        Some(if ran_other { "this build" } else { "the other build" })
     }
 
     /// `kill -9`.

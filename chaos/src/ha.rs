@@ -113,6 +113,7 @@ fn options(args: &Args, seed: u64) -> Result<Options> {
             directory,
             environment: Vec::new(),
             servers: Kind::Patroni,
+            other_build: None,
         },
     })
 }

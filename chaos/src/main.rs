@@ -89,6 +89,10 @@ struct RunArgs {
     /// With a synchronous standby that takes over at some moment
     #[arg(long)]
     standby: bool,
+    /// Another build of this program, of an earlier revision: processes begin with it, and each drain replaces a process by one of the other
+    /// build (scripts/test-upgrade.sh)
+    #[arg(long)]
+    other_build: Option<PathBuf>,
     /// Without the time of lost wake-ups before all else
     #[arg(long)]
     no_overture: bool,
@@ -174,6 +178,7 @@ async fn obey(command: Command) -> Result<ExitCode> {
                     directory: directory.clone(),
                     environment: Vec::new(),
                     servers: Kind::Single,
+                    other_build: None,
                 },
                 out: args.out,
             };
@@ -195,6 +200,7 @@ async fn obey(command: Command) -> Result<ExitCode> {
                     directory: directory.clone(),
                     environment: Vec::new(),
                     servers: Kind::Single,
+                    other_build: None,
                 },
             };
             let is_well = dags::run(&options).await?;
@@ -266,6 +272,7 @@ async fn start(args: RunArgs) -> Result<ExitCode> {
             directory: args.evidence.clone().unwrap_or_else(|| world::directory(&label)),
             environment: Vec::new(),
             servers: if args.standby { Kind::WithStandby } else { Kind::Single },
+            other_build: args.other_build,
         },
     };
     if args.standby {

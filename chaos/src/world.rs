@@ -44,6 +44,8 @@ pub struct Shape {
     /// Additional environment of every process.
     pub environment: Vec<(String, String)>,
     pub servers: Kind,
+    /// Another build of this program, with which processes begin.
+    pub other_build: Option<PathBuf>,
 }
 
 /// A user who posts and reads.
@@ -112,6 +114,7 @@ impl World {
             logs,
             model_url: model.base_url().to_owned(),
             environment,
+            other_build: shape.other_build.clone(),
         };
         let mut members = Vec::new();
         let mut apis = Vec::new();

@@ -1,4 +1,5 @@
-//! Processes asked to stop, as in a rolling deploy: they drain, and a new one replaces them.
+//! Processes asked to stop, as in a rolling deploy: they drain, and a new one replaces them. With two builds, it is of the other one: an upgrade, or
+//! its way back.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -16,9 +17,16 @@ async fn replace(world: &World, member: &Member) -> Result<Injection> {
     let mut held = hold(world, member).await?;
     let at_us = now_us();
     let took = member.drain(&mut held.process).await?;
+    let build = member.change_build();
     member.start(&mut held.process)?;
+    let followed = build.map_or_else(String::new, |build| format!(", and was followed by {build}"));
     Ok(Injection {
-        detail: format!("{} ({}) left after {} ms", member.name, held.pid, took.as_millis()),
+        detail: format!(
+            "{} ({}) left after {} ms{followed}",
+            member.name,
+            held.pid,
+            took.as_millis()
+        ),
         worker: held.worker,
         at_us: Some(at_us),
     })
