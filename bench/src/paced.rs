@@ -82,6 +82,16 @@ pub async fn run(
     load: Load,
     watched: &[&(dyn Fn() -> Result<Usage> + Sync)],
 ) -> Result<Measured> {
+    run_over(producer, std::slice::from_mut(fleet), load, watched).await
+}
+
+/// The same with readers in several fleets, the same number in each.
+pub async fn run_over(
+    producer: &mut Part,
+    fleets: &mut [Part],
+    load: Load,
+    watched: &[&(dyn Fn() -> Result<Usage> + Sync)],
+) -> Result<Measured> {
     let begin_us = now_us() + micros(LEAD);
     let per_s = load.per_log_per_s * load.logs as f64;
     let warm_up = (load.warm_up.as_secs_f64() * per_s).round();
@@ -94,22 +104,29 @@ pub async fn run(
     // The window begins and ends between two events, so that its events are unambiguous.
     let from_us = begin_us + ((warm_up - 0.5) / per_s * 1e6) as u64;
     let to_us = begin_us + ((events - 0.5) / per_s * 1e6) as u64;
-    let expected = (events - warm_up) as u64 * (load.readers / load.logs) as u64;
+    let of_fleet = (events - warm_up) as u64 * (load.readers / fleets.len() / load.logs) as u64;
+    let expected = of_fleet * fleets.len() as u64;
     let deadline_us = to_us + micros(PATIENCE);
     let window = Window {
         from_us,
         to_us,
-        expected,
+        expected: of_fleet,
         deadline_us,
     };
-    fleet.tell(&window).await?;
+    for fleet in fleets.iter_mut() {
+        fleet.tell(&window).await?;
+    }
     producer.tell(&schedule).await?;
     let sample = || watched.iter().map(|usage| usage()).collect::<Result<Vec<Usage>>>();
     sleep(Duration::from_micros(from_us.saturating_sub(now_us()))).await;
     let (first, first_us) = (sample()?, now_us());
     sleep(Duration::from_micros(to_us.saturating_sub(now_us()))).await;
     let (last, last_us) = (sample()?, now_us());
-    let report: Report = fleet.hear(ANSWER_LIMIT).await?;
+    let mut reports = Vec::new();
+    for fleet in fleets.iter_mut() {
+        reports.push(fleet.hear::<Report>(ANSWER_LIMIT).await?);
+    }
+    let report = together(reports);
     let produced: Produced = producer.hear(ANSWER_LIMIT).await?;
     let seconds = (last_us - first_us) as f64 / 1e6;
     let cores = first
@@ -123,6 +140,22 @@ pub async fn run(
         seconds,
         cores: cores.collect(),
         at_end: last,
+    })
+}
+
+/// Sums of all fleets, and the quantiles of the slowest one.
+fn together(reports: Vec<Report>) -> Report {
+    let mut reports = reports.into_iter();
+    let first = reports.next().expect("a load has readers");
+    reports.fold(first, |sum, one| Report {
+        delivered: sum.delivered + one.delivered,
+        meanwhile: sum.meanwhile + one.meanwhile,
+        p50_ms: sum.p50_ms.max(one.p50_ms),
+        p99_ms: sum.p99_ms.max(one.p99_ms),
+        p999_ms: sum.p999_ms.max(one.p999_ms),
+        max_ms: sum.max_ms.max(one.max_ms),
+        gaps: sum.gaps + one.gaps,
+        lost: sum.lost + one.lost,
     })
 }
 

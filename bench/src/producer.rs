@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use rejoin_db::config::{BusKind, DatabaseArgs, Secret};
 use rejoin_types::events::{Event, Kind};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -32,6 +33,12 @@ pub enum Settings {
         database_url: String,
         runs: Vec<(Uuid, Uuid)>,
     },
+    /// With hints over this bus.
+    RejoinOver {
+        database_url: String,
+        runs: Vec<(Uuid, Uuid)>,
+        hints: Hints,
+    },
     Redis {
         socket: String,
         keys: usize,
@@ -40,6 +47,48 @@ pub enum Settings {
         address: SocketAddr,
         channels: usize,
     },
+}
+
+/// A bus of wake-ups, as processes are set up for it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Hints {
+    Postgres,
+    Nats { url: String },
+    Poll,
+}
+
+impl Hints {
+    /// The value of `REJOIN_BUS`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Hints::Postgres => "postgres",
+            Hints::Nats { .. } => "nats",
+            Hints::Poll => "poll",
+        }
+    }
+
+    /// The variables of a process.
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
+        let mut variables = vec![("REJOIN_BUS", self.name().to_owned())];
+        if let Hints::Nats { url } = self {
+            variables.push(("REJOIN_NATS_URL", url.clone()));
+        }
+        variables
+    }
+
+    /// The settings of a process in this program.
+    fn args(&self, database_url: &str) -> DatabaseArgs {
+        let mut args = DatabaseArgs::new(database_url);
+        args.bus = match self {
+            Hints::Postgres => BusKind::Postgres,
+            Hints::Nats { url } => {
+                args.nats.nats_url = Some(Secret::new(url));
+                BusKind::Nats
+            }
+            Hints::Poll => BusKind::Poll,
+        };
+        args
+    }
 }
 
 /// The events to write: `n` per second to each log, round-robin.
@@ -83,7 +132,15 @@ enum Sink {
 impl Sink {
     async fn open(settings: Settings) -> Result<Self> {
         Ok(match settings {
-            Settings::Rejoin { database_url, runs } => Sink::Rejoin(rejoin::Sink::open(&database_url, &runs)?),
+            Settings::Rejoin { database_url, runs } => {
+                let args = Hints::Postgres.args(&database_url);
+                Sink::Rejoin(rejoin::Sink::open(&args, &runs).await?)
+            }
+            Settings::RejoinOver {
+                database_url,
+                runs,
+                hints,
+            } => Sink::Rejoin(rejoin::Sink::open(&hints.args(&database_url), &runs).await?),
             Settings::Redis { socket, keys } => Sink::Redis(redis::Sink::open(&socket, keys).await?),
             Settings::Nchan { address, channels } => Sink::Nchan(nchan::Sink::open(address, channels).await?),
         })

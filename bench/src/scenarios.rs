@@ -7,6 +7,7 @@ mod burst;
 mod compaction;
 mod dialects;
 mod fanout;
+mod fleet;
 mod graph;
 mod growth;
 mod idle;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(compaction::Compaction),
         Box::new(stream::Stream),
         Box::new(fanout::Fanout),
+        Box::new(fleet::Fleet),
         Box::new(dialects::Dialects),
         Box::new(resume::Resume::default()),
         Box::new(queue::Queue),

@@ -21,9 +21,9 @@ pub(super) struct Sink {
 
 impl Sink {
     /// `runs`: log and run of each, claimed once.
-    pub(super) fn open(database_url: &str, runs: &[(Uuid, Uuid)]) -> Result<Self> {
-        let db = Db::connect_lazy(&DatabaseArgs::new(database_url), "rejoin-bench", Role::Login)?;
-        let bus = wakeup::over_postgres(&db);
+    pub(super) async fn open(args: &DatabaseArgs, runs: &[(Uuid, Uuid)]) -> Result<Self> {
+        let db = Db::connect_lazy(args, "rejoin-bench", Role::Login)?;
+        let bus = wakeup::start(args, &db).await?;
         let streams = runs.iter().map(|&(log_id, run_id)| {
             Arc::new(RunStream {
                 log_id,
