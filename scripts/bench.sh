@@ -33,6 +33,7 @@ status=0
 "$bench" run --reps "$reps" --size "$size" --out "$results" "$@" || status=$?
 if [ -e "$results" ]; then
     "$bench" report "$results"
-    say "docs/reports/performance.md is written"
+    "$bench" capacity --results "$results"
+    say "docs/reports/performance.md and capacity.md are written"
 fi
 exit "$status"

@@ -21,6 +21,7 @@
 //! - `limits`     raw limits, measured in the same run: COPY, commits, fsync, loopback
 //! - `here`       the machine, the commit and the date
 //! - `report`     docs/reports/performance.md, generated from the results
+//! - `capacity`   a model of large fleets from the results: docs/reports/capacity.md
 //! - `compare`    compares two results
 //!
 //! What is measured is kept in the tables of `rejoin_bench_tables`, which also draws and prints them.
@@ -28,6 +29,7 @@
 //! Only ratios within one run on one machine are meaningful: machines are noisy. Nothing here is asserted.
 #![expect(clippy::print_stdout, reason = "a command-line program: its tables go to stdout")]
 
+mod capacity;
 mod chat;
 mod compare;
 mod fleet;
@@ -70,6 +72,8 @@ enum Verb {
     List,
     /// Writes docs/reports/performance.md and its plots
     Report(report::ReportArgs),
+    /// Writes docs/reports/capacity.md: what large fleets would need, from the results
+    Capacity(capacity::CapacityArgs),
     /// Sets two results beside each other
     Compare(compare::CompareArgs),
     /// Is the model that scenarios talk to
@@ -97,6 +101,7 @@ async fn main() -> anyhow::Result<()> {
             Ok(())
         }
         Verb::Report(arguments) => report::write(&arguments),
+        Verb::Capacity(arguments) => capacity::write(&arguments),
         Verb::Model { address } => model::serve(&address).await,
         Verb::Compare(arguments) => compare::run(&arguments),
     }

@@ -49,6 +49,28 @@ fn every_benchmark_scenario_runs_and_is_reported() {
     }
 }
 
+#[test]
+fn the_capacity_report_is_what_its_inputs_give() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folder = std::env::temp_dir().join(format!("rejoin-bench-capacity-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let mut capacity = Command::new(bench_binary());
+    capacity.current_dir(&root).args(["capacity", "--docs"]).arg(&folder);
+    said(&mut capacity);
+    let page = std::fs::read_to_string(folder.join("capacity.md")).expect("the report");
+    std::fs::remove_dir_all(&folder).expect("a folder of ours");
+    let written = root.join("docs/reports/capacity.md");
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        std::fs::write(written, page).expect("the page is written");
+    } else {
+        let text = std::fs::read_to_string(written).expect("the page");
+        assert!(
+            text == page,
+            "docs/reports/capacity.md is out of date: run this test with INSTA_UPDATE=always"
+        );
+    }
+}
+
 /// Returns the output of a program, which must succeed.
 fn said(command: &mut Command) -> String {
     let output = command.output().expect("the program starts");
