@@ -225,7 +225,7 @@ pub(super) fn compare(states: &[ProcessState], database_ahead_s: Option<f64>) ->
         findings.extend(clocks(states, database_ahead_s));
     }
     if findings.is_empty() {
-        let found = format!("{} processes respond, with the same settings", states.len());
+        let found = format!("processes that respond, with the same settings: {}", states.len());
         findings.push(good(Check::Fleet, found));
     }
     findings
@@ -345,7 +345,10 @@ mod tests {
         assert_eq!((one.version.as_str(), one.connections()), ("0.1.0", 17.0));
         assert_eq!((one.clock_ahead_s, one.is_listening), (Some(7.5), Some(true)));
         assert!(ProcessState::read("x", "up 1\n", 0.0).is_err());
-        let same = (Verdict::Good, "2 processes respond, with the same settings".to_owned());
+        let same = (
+            Verdict::Good,
+            "processes that respond, with the same settings: 2".to_owned(),
+        );
         assert_eq!(found(&[one.clone(), one]), [same]);
     }
 

@@ -61,7 +61,7 @@ async fn standbys(connection: &mut PgConnection) -> Result<Vec<Finding>> {
         }
     }
     if late.is_empty() {
-        let found = format!("{} standbys stream, {synchronous} of them synchronously", rows.len());
+        let found = format!("standbys: {}, synchronous ones among them: {synchronous}", rows.len());
         findings.push(good(Check::Fleet, found));
     } else {
         let found = format!("standbys are behind: {}", listed(&late));

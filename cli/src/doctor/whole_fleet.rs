@@ -69,7 +69,7 @@ fn workers_of(workers: &[WorkerStats]) -> Vec<Finding> {
         let todo = "start one: rejoin worker. Messages are stored, and no run continues";
         findings.push(lacking(Check::Fleet, true, "no worker is live", todo));
     } else {
-        let found = format!("{} workers send heartbeats", live.len());
+        let found = format!("workers that send heartbeats: {}", live.len());
         findings.push(good(Check::Fleet, found));
     }
     if !silent.is_empty() {

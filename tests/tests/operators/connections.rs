@@ -1,6 +1,7 @@
 //! Connections to PostgreSQL as operators have them: a standby that takes over, TLS, passwords that change, a pooler in transaction mode.
 
 mod failover;
+mod manual;
 mod passwords;
 mod pooled_harness;
 mod session_state;

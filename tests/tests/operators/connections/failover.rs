@@ -20,16 +20,16 @@ const PROMOTION_LIMIT_S: i32 = 30;
 const DOCTOR: [&str; 3] = ["doctor", "--only", "database"];
 
 /// The address of a server in a URL.
-fn host(server: &PrivatePostgres) -> String {
+pub(super) fn host(server: &PrivatePostgres) -> String {
     server.socket_dir().to_string_lossy().replace('/', "%2F")
 }
 
-fn url(hosts: &[String]) -> String {
+pub(super) fn url(hosts: &[String]) -> String {
     format!("postgres://rejoin@{}/rejoin", hosts.join(","))
 }
 
 /// A migrated primary whose commits wait for its standby. None: a program is missing.
-async fn servers() -> Option<(PrivatePostgres, PrivatePostgres, TestDatabase)> {
+pub(super) async fn servers() -> Option<(PrivatePostgres, PrivatePostgres, TestDatabase)> {
     if binaries::find(None, None, None)
         .expect("server programs")
         .extra_program("pg_basebackup")
@@ -50,7 +50,7 @@ async fn servers() -> Option<(PrivatePostgres, PrivatePostgres, TestDatabase)> {
     Some((primary, standby, database))
 }
 
-async fn promote(standby: &PrivatePostgres) {
+pub(super) async fn promote(standby: &PrivatePostgres) {
     let mut session = PgConnection::connect(&standby.url()).await.expect("a session");
     let promoted: bool = sqlx::query_scalar("select pg_promote(true, $1)")
         .bind(PROMOTION_LIMIT_S)

@@ -49,8 +49,8 @@ async fn doctor_compares_the_processes_of_a_fleet() {
     .await;
     let (_, findings) = doctor(&app, &[&app.url()]).await;
     for words in [
-        "1 processes respond",
-        "1 workers send heartbeats",
+        "processes that respond, with the same settings: 1",
+        "workers that send heartbeats: 1",
         "the pools of 1 processes may open",
         "notifications arrive at the connections of DATABASE_URL",
         "migrations are applied",
