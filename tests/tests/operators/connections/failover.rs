@@ -4,13 +4,13 @@ use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres, binaries};
 use rejoin_db::config::DatabaseArgs;
 use rejoin_db::{Db, PgError, Role, is_transient};
 use rejoin_tests::app::Process;
-use rejoin_tests::client::text;
+use rejoin_tests::client::{Client, Frame, Stream, text};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::needs;
 use rejoin_tests::support::{self, TestDatabase, wait_for};
 use reqwest::Method;
 use serde_json::{Value, json};
-use sqlx::{Connection as _, PgConnection};
+use sqlx::{Connection as _, PgConnection, PgPool};
 
 use super::{api, assert_whole, events_of, log_of, reload, run, tokens, until_word, without_processes};
 use crate::security::row_security::refuses;
@@ -100,6 +100,98 @@ async fn an_answer_goes_on_at_the_standby_that_takes_over() {
         .unwrap();
     assert_eq!(ended, 2);
     drop(session);
+    drop(app);
+    standby.stop().await.unwrap();
+}
+
+/// Reads up to a word; returns the epoch of the stream, and the number of the event with that word.
+async fn read_to(client: &Client, path: &str, word: &str) -> (String, i64) {
+    let mut stream = client.stream(path).await;
+    let epoch = stream.headers["x-log-epoch"].to_str().expect("text").to_owned();
+    loop {
+        let event = stream.next_event().await.expect("the stream goes on");
+        if event.kind() == "token" && event.json()["token"].as_str().is_some_and(|token| token.contains(word)) {
+            return (epoch, event.id.expect("a number"));
+        }
+    }
+}
+
+/// The first frame that is an event, or about the log.
+async fn first_of(mut stream: Stream) -> Frame {
+    loop {
+        let frame = stream.next().await.expect("the stream goes on");
+        if frame.data.is_some() {
+            return frame;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_failover_that_lost_commits_rewinds_its_readers() {
+    let Some((primary, standby, database)) = servers().await else {
+        return;
+    };
+    run(&database.pool, "alter system reset synchronous_standby_names").await;
+    reload(&database.pool).await;
+    let app = without_processes(database).await;
+    let agent = app.agent("writer", &[]).await;
+    app.model.always("write", Reply::tokens(400).words_every(20));
+    let both = url(&[host(&primary), host(&standby)]);
+    let (_api, client) = api(&app, &[("DATABASE_URL", both.as_str())]).await;
+    let _worker = Process::worker_with(&app, &[("DATABASE_URL", both.clone())]);
+    let posted = client
+        .post_message(json!({"message": "write", "agentDefinitionId": agent}))
+        .await;
+    let path = format!(
+        "/api/conversations/{}/events",
+        posted["conversationId"].as_str().expect("a conversation")
+    );
+    let (epoch, kept) = read_to(&client, &path, "t19 ").await;
+    // The standby has what was read, and gets nothing more.
+    let here: String = sqlx::query_scalar("select pg_current_wal_lsn()::text")
+        .fetch_one(&app.db.pool)
+        .await
+        .expect("a position");
+    let behind = PgPool::connect(&standby.url()).await.expect("a session");
+    wait_for("the standby to replay", async || {
+        let replayed: bool = sqlx::query_scalar("select pg_last_wal_replay_lsn() >= $1::text::pg_lsn")
+            .bind(&here)
+            .fetch_one(&behind)
+            .await
+            .ok()?;
+        replayed.then_some(())
+    })
+    .await;
+    run(&behind, "alter system set primary_conninfo = ''").await;
+    reload(&behind).await;
+    wait_for("the standby to be cut off", async || {
+        let connected: bool = sqlx::query_scalar("select exists (select from pg_stat_replication)")
+            .fetch_one(&app.db.pool)
+            .await
+            .ok()?;
+        (!connected).then_some(())
+    })
+    .await;
+    let (same, lost) = read_to(&client, &path, "t199 ").await;
+    assert_eq!(same, epoch);
+    primary.stop_immediate().await.unwrap();
+    behind.close().await;
+    promote(&standby).await;
+
+    // All words are written again, past what was lost.
+    let frames = log_of(&client, &events_of(&posted)).await;
+    assert_whole(&frames);
+    assert_eq!(text(&frames), tokens(400));
+    let of_old = format!("{path}?on_gap=event&epoch={epoch}");
+    let rewound = first_of(client.stream_after(&of_old, lost).await).await;
+    assert_eq!(
+        (rewound.kind().as_str(), &rewound.json()["after"]),
+        ("rewound", &json!(lost)),
+        "{rewound:?}"
+    );
+    // What the standby had is the same.
+    let next = first_of(client.stream_after(&of_old, kept).await).await;
+    assert_eq!(next.id, Some(kept + 1), "{next:?}");
     drop(app);
     standby.stop().await.unwrap();
 }
