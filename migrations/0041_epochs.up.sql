@@ -54,9 +54,11 @@ end
 $$;
 
 -- The roles of the product read the table; only the function writes.
+revoke all on function stream.epoch() from public;
 do $$
 begin
     if exists (select from pg_roles where rolname = 'rejoin_app') then
         revoke insert, update, delete on stream.epochs from rejoin_app, rejoin_worker;
+        grant execute on function stream.epoch() to rejoin_app, rejoin_worker;
     end if;
 end $$;

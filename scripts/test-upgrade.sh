@@ -7,14 +7,14 @@
 # the other build, so that both builds work side by side all the time, and each takes over runs of the other. Some are killed, too.
 # The invariants of a chaos run must hold (docs/reports/reliability/faults.md).
 # shellcheck source-path=SCRIPTDIR
-# A server of its own, whatever DATABASE_URL names.
+# Its own server, whatever DATABASE_URL names.
 unset DATABASE_URL
 source "$(dirname "${BASH_SOURCE[0]}")/setup-chaos.sh"
 
 base=${1:-}
 [ -n "$base" ] || die "from which revision? make test-upgrade BASE=main"
 shift
-revision=$(git rev-parse --verify --quiet --short=10 "$base^{commit}") || die "$base is no revision of this repository"
+revision=$(git rev-parse --verify --quiet --short=10 "$base^{commit}") || die "$base is not a revision of this repository"
 git cat-file -e "$revision:chaos/Cargo.toml" 2>/dev/null || die "$base ($revision) has no chaos/: its processes can't be started"
 
 profile=${PROFILE:-fast}

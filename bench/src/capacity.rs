@@ -2,7 +2,7 @@
 //! the assumptions there, and writes docs/reports/capacity.md.
 //!
 //! The model is linear: costs are per event, delivery and turn, as they were measured on one machine. It knows no contention, and no limits that
-//! were not measured; the page says so.
+//! were not measured; the page names them.
 //!
 //! - `page` the report
 

@@ -284,7 +284,9 @@ impl Follow {
                 if refusal.is_temporary() {
                     return Ok(Dialled::Later(refusal.to_string(), refusal.retry_after));
                 }
-                if self.last_seq.is_some() && ["cursor_ahead", "cursor_rewound"].contains(&refusal.problem.code.as_str()) {
+                if self.last_seq.is_some()
+                    && ["cursor_ahead", "cursor_rewound"].contains(&refusal.problem.code.as_str())
+                {
                     return Ok(Dialled::Rewound);
                 }
                 Err(refusal.into_error(&self.path))

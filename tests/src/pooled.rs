@@ -54,7 +54,7 @@ pub(crate) async fn start(server: &PrivatePostgres) {
         let [logins, hot] = &of_page[..] else {
             panic!("{PAGE}: the logins, and the API's login for the hot paths");
         };
-        // The page says that the workers' is made likewise.
+        // "For workers the same", as the page puts it.
         let hot_of_workers = hot
             .replace("rejoin_api_hot", "rejoin_work_hot")
             .replace("rejoin_app, rejoin_gate", "rejoin_worker")

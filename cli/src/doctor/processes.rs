@@ -15,7 +15,7 @@ const CLOCKS_OFF_S: f64 = 1.0;
 /// Maximum number of names in one finding.
 const NAMED: usize = 5;
 
-/// What a process says of itself.
+/// The state of a process, by its metrics.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ProcessState {
     /// The address at which it was asked.

@@ -116,7 +116,7 @@ async fn archive(connection: &mut PgConnection) -> Result<Option<Finding>> {
             segment.unwrap_or_default(),
             ago_s.unwrap_or_default()
         );
-        let todo = "see the server's log for what archive_command says; until it works, the disk fills, and no backup reaches the \
+        let todo = "see the server's log for what archive_command prints; until it works, the disk fills, and no backup reaches the \
                     present (docs/operations/backup.md)";
         Ok(lacking(Check::Fleet, true, found, todo))
     })

@@ -109,7 +109,10 @@ impl DatabaseArgs {
     /// The settings that all processes of an installation need the same values of, for their metrics and for `rejoin doctor --fleet`.
     pub fn common_settings(&self) -> Vec<(&'static str, String)> {
         let bus = self.bus.to_possible_value();
-        let mut settings = vec![("REJOIN_BUS", bus.map_or_else(String::new, |bus| bus.get_name().to_owned()))];
+        let mut settings = vec![(
+            "REJOIN_BUS",
+            bus.map_or_else(String::new, |bus| bus.get_name().to_owned()),
+        )];
         if self.bus == BusKind::Nats {
             settings.push(("REJOIN_NATS_SUBJECT", self.nats.nats_subject.clone()));
         }

@@ -25,12 +25,16 @@ async fn back_up(postgres: &PrivatePostgres) -> PathBuf {
     copy
 }
 
-/// Makes the server that starts with these data recover them as a backup: with a timeline of its own.
+/// Makes the server that starts with these data recover them as a backup, with another timeline.
 fn recover(copy: &Path) {
     let settings = copy.join("postgresql.auto.conf");
     let text = std::fs::read_to_string(&settings).unwrap();
     // It serves no one before it is promoted, which it is at the end of its own log.
-    std::fs::write(&settings, format!("{text}restore_command = 'false'\nhot_standby = off\n")).unwrap();
+    std::fs::write(
+        &settings,
+        format!("{text}restore_command = 'false'\nhot_standby = off\n"),
+    )
+    .unwrap();
     // The server's user owns the copy.
     let status = Command::new("cp")
         .arg("-a")

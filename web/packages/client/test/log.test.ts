@@ -109,7 +109,7 @@ test('a cursor that retention has overtaken joins by a snapshot, and says so', a
   expect(follower.transcript.getSnapshot().notices).toMatchObject([{ kind: 'rejoined' }]);
 });
 
-test('a cursor of another history discards what was shown, and says so', async () => {
+test('a cursor of another history discards what was shown, with a notice', async () => {
   const follower = client.follow(ID);
   const first = await dialled();
   first.stream({ 'x-log-epoch': 'one' }).event(7, snapshot(7, 'Hel')).event(8, token('lo'));
