@@ -97,6 +97,11 @@ export function NewTalk({ place }: { place: string }) {
           <ol className="items">
             <UnsentMessages unsent={unsent} />
           </ol>
+          {view.notices.some(({ kind }) => kind === 'rewound') ? (
+            <p className="notice" role="status">
+              The server's database has lost the end of this chat. This is what it still has: send lost messages again.
+            </p>
+          ) : null}
         </div>
         <Composer draft={place} isBusy onSend={(message, attachments) => outbox.add({ place, message, attachments })} />
       </main>

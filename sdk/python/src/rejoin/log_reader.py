@@ -32,7 +32,7 @@ from .sse import Frame, SseParser
 from .transcript import Transcript
 
 # Events without which a transcript would be wrong: one that can't be read makes its connection unusable.
-_NEEDED = ("message", "token", "reset", "done", "snapshot")
+_NEEDED = ("message", "token", "reset", "done", "snapshot", "rewound")
 
 
 class LogReader:
