@@ -21,15 +21,13 @@
 //! - `limits`     raw limits, measured in the same run: COPY, commits, fsync, loopback
 //! - `here`       the machine, the commit and the date
 //! - `report`     docs/reports/performance.md, generated from the results
-//! - `capacity`   a model of large fleets from the results: docs/reports/capacity.md
 //! - `compare`    compares two results
 //!
-//! What is measured is kept in the tables of `rejoin_bench_tables`, which also draws and prints them.
+//! What is measured is kept in the tables of `rejoin_bench_tables`, which also draws and prints them, and calculates with them.
 //!
 //! Only ratios within one run on one machine are meaningful: machines are noisy. Nothing here is asserted.
 #![expect(clippy::print_stdout, reason = "a command-line program: its tables go to stdout")]
 
-mod capacity;
 mod chat;
 mod compare;
 mod fleet;
@@ -55,7 +53,7 @@ mod server;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use rejoin_bench_tables::{machine, print, results, svg};
+use rejoin_bench_tables::{capacity, machine, print, results, svg};
 
 #[derive(Debug, Parser)]
 #[command(about = "Measures Rejoin beside its peers and its limits")]

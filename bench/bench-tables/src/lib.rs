@@ -5,11 +5,13 @@
 //! - `machine`  the machine's description
 //! - `print`    tables for a terminal
 //! - `svg`      plots
+//! - `capacity` a model of large fleets from measured costs
 #![expect(
     clippy::print_stdout,
     reason = "a part of a command-line program: its tables go to stdout"
 )]
 
+pub mod capacity;
 pub mod machine;
 pub mod print;
 pub mod results;

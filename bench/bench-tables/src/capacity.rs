@@ -311,8 +311,8 @@ mod tests {
     use super::*;
 
     fn model() -> Model {
-        let inputs = serde_json::from_str(include_str!("../capacity.json")).unwrap();
-        let results = serde_json::from_str(include_str!("../results/latest.json")).unwrap();
+        let inputs = serde_json::from_str(include_str!("../../capacity.json")).unwrap();
+        let results = serde_json::from_str(include_str!("../../results/latest.json")).unwrap();
         Model::new(inputs, &results).unwrap()
     }
 

@@ -54,7 +54,7 @@ fn write(page: &mut String, model: &Model, results: &Results) -> std::fmt::Resul
     let (inputs, of) = (&model.inputs, &model.inputs.assumptions);
     writeln!(
         page,
-        "<!-- Made by `bench capacity` from bench/capacity.json and bench/results/latest.json. Change these or bench/src/capacity.rs, not this page. -->\n\
+        "<!-- Made by `bench capacity` from bench/capacity.json and bench/results/latest.json. Change these or bench/bench-tables/src/capacity.rs, not this page. -->\n\
          # Capacity\n\n\
          What large fleets would need: a calculation from measured costs, not a measurement. `cargo run --profile fast -p rejoin-bench --bin bench -- capacity` writes \
          this page.\n\n\
