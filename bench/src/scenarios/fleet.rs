@@ -30,7 +30,8 @@ const PER_LOG_PER_S: f64 = 2.0;
 const WARM_UP: Duration = Duration::from_secs(2);
 /// PostgreSQL's counters are up to a second old.
 const MEASURED: Duration = Duration::from_secs(10);
-const MEASURED_SMOKE: Duration = Duration::from_secs(2);
+const WARM_UP_SMOKE: Duration = Duration::from_millis(500);
+const MEASURED_SMOKE: Duration = Duration::from_secs(1);
 /// Timeout of the start of the NATS server, and of a connection to it.
 const NATS_LIMIT: Duration = Duration::from_secs(10);
 const CONNECT_LIMIT: Duration = Duration::from_millis(200);
@@ -147,7 +148,7 @@ impl Scenario for Fleet {
             count(readers),
             count(logs)
         ));
-        let apis: &[usize] = if context.size == Size::Smoke { &APIS[..2] } else { &APIS };
+        let apis: &[usize] = if context.size == Size::Smoke { &APIS[1..2] } else { &APIS };
         let nats = match Nats::start().await {
             Ok(nats) => Some(nats),
             Err(error) => {
@@ -219,12 +220,12 @@ async fn one(
             PER_LOG_PER_S
         },
         readers,
-        warm_up: WARM_UP,
+        warm_up: context.sized(WARM_UP, WARM_UP_SMOKE),
         measured: context.sized(MEASURED, MEASURED_SMOKE),
     };
     let postgres = context.server.pid().context("PostgreSQL runs")?;
     let of_postgres = || process::tree_usage(postgres);
-    let of_apis = || {
+    let of_apis = || -> Result<process::Usage> {
         let mut sum = process::Usage::default();
         for process in &processes {
             let usage = process.usage()?;
