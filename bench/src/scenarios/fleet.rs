@@ -148,7 +148,11 @@ impl Scenario for Fleet {
             count(readers),
             count(logs)
         ));
-        let apis: &[usize] = if context.size == Size::Smoke { &APIS[1..2] } else { &APIS };
+        let apis: &[usize] = if context.size == Size::Smoke {
+            &APIS[1..2]
+        } else {
+            &APIS
+        };
         let nats = match Nats::start().await {
             Ok(nats) => Some(nats),
             Err(error) => {
