@@ -1,7 +1,7 @@
 //! Two jobs that stream events into one log by the group-commit writer, under the fence of their attempts.
 //!
 //! `DATABASE_URL=postgres://… cargo run -p rejoin-event-log --example group_commit`, on a database that has the migrations
-//! `0001_queue`, `0002_event_log` and `0024_write_flush`. The jobs are made by the queue's SQL functions; a Rust program would take `rejoin-queue`.
+//! `0001_queue`, `0002_event_log`, `0024_write_flush` and `0031_numbered_flush`. The jobs are made by the queue's SQL functions; a Rust program would take `rejoin-queue`.
 
 use std::error::Error;
 use std::io::Write;

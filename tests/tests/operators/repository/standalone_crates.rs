@@ -26,6 +26,7 @@ mod jobs;
 const QUEUE: &str = "0001_queue";
 const EVENT_LOG: &str = "0002_event_log";
 const WRITE_FLUSH: &str = "0024_write_flush";
+const NUMBERED_FLUSH: &str = "0031_numbered_flush";
 const README_OF_QUEUE: &str = "shared/queue/README.md";
 const README_OF_EVENT_LOG: &str = "shared/event-log/README.md";
 
@@ -135,7 +136,7 @@ async fn the_event_log_s_readme_shows_an_example_that_runs() {
 
 #[tokio::test]
 async fn group_commit_needs_the_migration_of_the_queue_too() {
-    let url = database_with(&[QUEUE, EVENT_LOG, WRITE_FLUSH]).await;
+    let url = database_with(&[QUEUE, EVENT_LOG, WRITE_FLUSH, NUMBERED_FLUSH]).await;
     let mut output = Vec::new();
     group_commit::run(&url, &mut output).await.expect("the example");
     let printed = text(output);
