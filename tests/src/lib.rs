@@ -27,6 +27,9 @@
 //! - `jobs`          jobs of the queue
 //! - `projects`      projects of the work graph
 //! - `replies`       replies that start agents and plans
+//! - `members`       members of the project, and runs on their behalf
+//! - `plans`         plans of agents
+//! - `refusals`      commands of the program that refuse to work
 //! - `model_server`  a scripted model server with OpenAI's protocol
 //! - `openai_clients` OpenAI's own clients
 //! - `a2a_clients`   A2A's own clients
@@ -46,14 +49,17 @@ pub mod graph_api;
 pub mod issuer;
 pub mod jobs;
 pub mod mcp;
+pub mod members;
 pub mod model_server;
 pub mod nats;
 pub mod needs;
 pub mod object_store;
 pub mod openai_clients;
 pub mod pgbouncer;
+pub mod plans;
 pub mod pooled;
 pub mod projects;
+pub mod refusals;
 pub mod replies;
 pub mod requirements;
 pub mod sources;

@@ -4,4 +4,3 @@
 mod agents;
 mod chat;
 mod plans;
-mod tasks;

@@ -1,7 +1,6 @@
-//! Integration tests of database connections, identity, row-level security, operations, and rules about the repository.
+//! Integration tests of identity, row-level security, operations, and rules about the repository.
 //! Each folder is a subject, each file a part of it, each test a sentence.
 
-mod connections;
 mod identity;
 mod operations;
 mod repository;

@@ -7,6 +7,7 @@ use rejoin_runs::agents::DefinitionContent;
 use rejoin_runs::consoles::tools;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::Client;
+pub use rejoin_tests::members::{member, trigger};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support::wait_for;
 use reqwest::StatusCode;
@@ -15,23 +16,6 @@ use uuid::Uuid;
 
 /// Secrets that only their owner may see.
 const SECRETS: [&str; 3] = ["secretevent", "secretconsole", "secretanswer"];
-
-/// A new member of the project, with a key of all the role's scopes.
-pub async fn member(app: &TestApp, role: Role) -> (Uuid, Client) {
-    let (user, key) = app.db.another_user().await;
-    let mut db = app.db.pool.acquire().await.unwrap();
-    workspaces::set_role(&mut db, app.db.workspace_id, user, role)
-        .await
-        .unwrap();
-    (user, Client::new(app.url(), &key))
-}
-
-pub async fn trigger(client: &Client, app: &TestApp, agent: &str, input: &str) -> String {
-    let path = format!("/api/projects/{}/agents/{agent}/trigger", app.db.workspace_id);
-    let (status, answer) = client.post(&path, json!({"input": input})).await;
-    assert_eq!(status, StatusCode::ACCEPTED, "{answer}");
-    answer["runId"].as_str().unwrap().to_owned()
-}
 
 /// Reads the state in the database, regardless of visibility.
 pub async fn wait_for_state(app: &TestApp, run: &str, state: &str) {

@@ -4,21 +4,11 @@ use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, of_kind, text};
 use rejoin_tests::model_server::{Reply, sent};
+pub use rejoin_tests::plans::{planner, plans, statuses};
 use rejoin_tests::replies::{PLAN, plan_of, step};
 use rejoin_tests::support;
 use serde_json::{Value, json};
 use uuid::Uuid;
-
-/// A planner with these tools, and an executor with the same ones.
-pub async fn planner(app: &TestApp, tools: &[&str], config: Value) -> Uuid {
-    app.agent("executor", &["*"]).await;
-    let tools: Vec<&str> = tools.iter().copied().chain([PLAN]).collect();
-    app.agent_with("planner", &tools, |content: &mut DefinitionContent| {
-        content.config = config;
-        content.max_steps = None;
-    })
-    .await
-}
 
 /// Events without usage figures.
 pub fn story(events: &[Value]) -> Vec<(String, Option<i64>)> {
@@ -36,24 +26,6 @@ pub fn outcome(events: &[Value]) -> Value {
         .iter()
         .rfind(|event| event["tool"] == PLAN && event["status"] != "started");
     ended.unwrap()["result"].clone()
-}
-
-pub fn statuses(plan: &Value) -> Vec<&str> {
-    plan["steps"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|step| step["status"].as_str().unwrap())
-        .collect()
-}
-
-pub async fn plans(app: &TestApp) -> Vec<Value> {
-    let (status, page) = app
-        .client()
-        .get(&format!("/api/projects/{}/plans", app.db.workspace_id))
-        .await;
-    assert_eq!(status, 200, "{page}");
-    page["items"].as_array().unwrap().clone()
 }
 
 /// Returns the open question, and its answer's path.

@@ -106,7 +106,10 @@ fn every_operation_has_a_summary_and_a_unique_name() {
             .as_array()
             .map_or(0, |all| all.iter().filter(of_path).count());
         assert_eq!(described, segments, "{method} {path} describes its segments");
-        if !OPEN.contains(&path.as_str()) && !AT_PROVIDER.contains(&path.as_str()) && !BY_ADDRESS.contains(&path.as_str()) {
+        if !OPEN.contains(&path.as_str())
+            && !AT_PROVIDER.contains(&path.as_str())
+            && !BY_ADDRESS.contains(&path.as_str())
+        {
             assert!(operation["responses"]["401"].is_object(), "{method} {path} may refuse");
         }
     }

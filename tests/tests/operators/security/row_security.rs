@@ -9,7 +9,7 @@ use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres, binaries};
 use rejoin_db::config::DatabaseArgs;
 use rejoin_db::row_security::{self, Lacking};
 use rejoin_db::{Db, Role};
-use rejoin_tests::app::binary;
+use rejoin_tests::refusals::{refuses, rejoin};
 use sqlx::{AssertSqlSafe, PgPool};
 
 use rejoin_tests::support::{self, LIMIT};
@@ -87,33 +87,6 @@ impl Drop for Pooler {
     }
 }
 
-fn rejoin(url: &str, words: &[&str]) -> Command {
-    let mut command = Command::new(binary());
-    command
-        .args(words)
-        .env("DATABASE_URL", url)
-        .env("REJOIN_EMBEDDINGS", "off")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
-}
-
-/// Returns the output of a process that refuses to work; None: it did not end within the limit.
-async fn refusal(url: &str, words: &[&str]) -> Option<Output> {
-    let mut child = rejoin(url, words).spawn().unwrap();
-    let began = std::time::Instant::now();
-    while began.elapsed() < LIMIT {
-        if child.try_wait().unwrap().is_some() {
-            return Some(child.wait_with_output().unwrap());
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    None
-}
-
 const API: [&str; 3] = ["api", "--listen", "127.0.0.1:0"];
 const WORKER: [&str; 1] = ["worker"];
 const DOCTOR: [&str; 3] = ["doctor", "--only", "database"];
@@ -122,22 +95,6 @@ const DOCTOR: [&str; 3] = ["doctor", "--only", "database"];
 pub async fn all_refuse(url: &str, words: &[&str]) {
     for command in [&API[..], &WORKER, &DOCTOR] {
         refuses(url, command, words).await;
-    }
-}
-
-/// A command fails, with these words.
-pub async fn refuses(url: &str, command: &[&str], words: &[&str]) {
-    let output = refusal(url, command)
-        .await
-        .unwrap_or_else(|| panic!("rejoin {command:?} works on"));
-    let printed = [output.stdout, output.stderr].concat();
-    let printed = String::from_utf8(printed).unwrap();
-    assert!(!output.status.success(), "{command:?}: {printed}");
-    for word in words {
-        assert!(
-            printed.contains(word),
-            "rejoin {command:?} says nothing of {word:?}: {printed}"
-        );
     }
 }
 

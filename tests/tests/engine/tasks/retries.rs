@@ -10,7 +10,7 @@ use rejoin_tests::support;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::plans::execution::{planner, plans, statuses};
+use rejoin_tests::plans::{planner, plans, statuses};
 
 fn state_of(dag: &Value, id: &str) -> String {
     let tasks = dag["tasks"].as_array().unwrap();

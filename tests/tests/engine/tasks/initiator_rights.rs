@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::agents::run_initiators::{member, trigger};
+use rejoin_tests::members::{member, trigger};
 use rejoin_tests::support;
 
 const LEFT: &str = "is no longer a member of the project";

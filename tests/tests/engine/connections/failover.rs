@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection, PgPool};
 
 use super::{api, assert_whole, events_of, log_of, reload, run, tokens, until_word, without_processes};
-use crate::security::row_security::refuses;
+use rejoin_tests::refusals::refuses;
 
 /// Timeout of the promotion, in seconds.
 const PROMOTION_LIMIT_S: i32 = 30;
