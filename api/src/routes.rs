@@ -8,8 +8,6 @@
 //! - `steering`       messages to a running run, and resuming a paused one
 //! - `query_patterns` queries learned from the caller's questions
 //! - `questions`      runs' questions to users, and the answers
-//! - `task_dags`      DAGs of tasks done by agents
-//! - `schedules`      agents and DAGs started by the clock
 //! - `agent_definitions`  configuration of agents (admin)
 //! - `mcp_accounts`   users' accounts at MCP servers
 //! - `mcp_servers`    MCP servers and their tools (admin)
@@ -19,7 +17,6 @@
 //! - `custom_prompts` prompts of projects and users for all agents
 //! - `extensions`     endpoints of extensions
 //! - `agents`         the agents that a caller may choose
-//! - `plans`     agents' plans and their progress
 //! - `prewarm`   prefetches data before a first message
 //! - `history`        the audit trail of runs, in three levels of detail
 //! - `run_history`    run trees, whole runs as documents, forks
@@ -36,7 +33,7 @@
 //! - `health` `metrics`   for operators
 //!
 //! Endpoints of the identity provider, of invitations and of the list of sessions are in `rejoin_http::sign_in`, those that take
-//! messages and files in `rejoin_chat`, those of other programs' clients in `rejoin_dialects`.
+//! messages and files in `rejoin_chat`, those of plans, task DAGs and schedules in `rejoin_automation`, those of other programs' clients in `rejoin_dialects`.
 //! Endpoints of calendars, data sources, consoles, web settings, webhooks, products and the work graph are in their extensions' crates, in
 //! `routes`. [`composed`] merges them.
 //!
@@ -65,18 +62,15 @@ pub mod metrics;
 pub mod model_prices;
 pub mod models;
 pub mod operations;
-pub mod plans;
 pub mod prewarm;
 pub mod query_patterns;
 pub mod questions;
 pub mod routing;
 pub mod run_history;
 pub mod runs;
-pub mod schedules;
 pub mod session;
 pub mod sign_in_codes;
 pub mod steering;
-pub mod task_dags;
 pub mod tickets;
 pub mod usage;
 
@@ -125,8 +119,6 @@ fn own() -> Routes {
         .merge(runs::routes())
         .merge(steering::routes())
         .merge(questions::routes())
-        .merge(task_dags::routes())
-        .merge(schedules::routes())
         .merge(agent_definitions::routes())
         .merge(mcp_accounts::routes())
         .merge(mcp_servers::routes())
@@ -138,7 +130,6 @@ fn own() -> Routes {
         .merge(contexts::routes())
         .merge(custom_prompts::routes())
         .merge(query_patterns::routes())
-        .merge(plans::routes())
         .merge(prewarm::routes())
         .merge(history::routes())
         .merge(run_history::routes())
@@ -194,6 +185,7 @@ fn composed(state: Option<&AppState>) -> Routes {
     });
     with(rejoin_http::sign_in::routes(), http.cloned())
         .merge(with(rejoin_chat::routes(), chat.cloned()))
+        .merge(with(rejoin_automation::routes(), chat.cloned()))
         .merge(with(rejoin_dialects::routes(), chat.cloned()))
         .merge(with(a2a::routes::routes(), a2a))
         .merge(with(rejoin_calendar::routes::routes(), calendar))

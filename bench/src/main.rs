@@ -21,7 +21,6 @@
 //! - `limits`     raw limits, measured in the same run: COPY, commits, fsync, loopback
 //! - `here`       the machine, the commit and the date
 //! - `report`     docs/reports/performance.md, generated from the results
-//! - `compare`    compares two results
 //!
 //! What is measured is kept in the tables of `rejoin_bench_tables`, which also draws and prints them, and calculates with them.
 //!
@@ -29,7 +28,6 @@
 #![expect(clippy::print_stdout, reason = "a command-line program: its tables go to stdout")]
 
 mod chat;
-mod compare;
 mod fleet;
 mod follow;
 mod here;
@@ -53,7 +51,7 @@ mod server;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use rejoin_bench_tables::{capacity, machine, print, results, svg};
+use rejoin_bench_tables::{capacity, compare, machine, print, results, svg};
 
 #[derive(Debug, Parser)]
 #[command(about = "Measures Rejoin beside its peers and its limits")]

@@ -1,12 +1,12 @@
 //! `rejoin dev`: everything on one machine, with one command.
 //!
-//! - `postgres`   a private PostgreSQL (the integration tests start theirs with it, too)
 //! - `demo`       project, user, key, agents, graph
 //! - `secret_keys`   the master key of secrets
 //! - `supervise`  the API and the workers, as child processes
 //! - `programs`   users' programs beside them
 //! - `ready`      the message when all is ready
-//! - `process`    signals and users
+//!
+//! Its PostgreSQL is started by `rejoin-local-postgres`, as that of the integration tests.
 //!
 //! Invariants: with `--json`, stdout holds one line, and only once the API answers; no process started here outlives
 //! this one.
@@ -20,6 +20,9 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+pub use rejoin_local_postgres as postgres;
+pub use rejoin_local_postgres::process;
+use rejoin_local_postgres::{PostgresOptions, PrivatePostgres};
 use tokio::{
     net::TcpListener,
     time::{Instant, sleep},
@@ -27,7 +30,6 @@ use tokio::{
 
 use self::{
     demo::Demo,
-    postgres::{PostgresOptions, PrivatePostgres},
     ready::{Pids, Ready},
     supervise::{Role, Supervisor},
 };
@@ -43,8 +45,6 @@ use crate::{
 };
 
 pub mod demo;
-pub mod postgres;
-pub mod process;
 pub mod programs;
 pub mod ready;
 pub mod secret_keys;

@@ -6,12 +6,14 @@
 //! - `print`    tables for a terminal
 //! - `svg`      plots
 //! - `capacity` a model of large fleets from measured costs
+//! - `compare`  compares two results
 #![expect(
     clippy::print_stdout,
     reason = "a part of a command-line program: its tables go to stdout"
 )]
 
 pub mod capacity;
+pub mod compare;
 pub mod machine;
 pub mod print;
 pub mod results;

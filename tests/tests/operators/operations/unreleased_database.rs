@@ -2,6 +2,7 @@
 //! and changes nothing in it.
 
 use rejoin_cli::migrate::{self, State};
+use rejoin_tests::refusals::refuses;
 use rejoin_tests::support;
 use sqlx::{Connection, PgConnection};
 
@@ -36,8 +37,8 @@ async fn a_database_from_before_the_first_release_is_refused() {
     assert_eq!(states(&url).await, vec![State::BeforeRelease; versions().len() + 1]);
     let advice = ["before the first release", "docs/operations/recovery.md"];
     row_security::all_refuse(&url, &advice).await;
-    row_security::refuses(&url, &["migrate", "up"], &advice).await;
-    row_security::refuses(&url, &["worker", "--migrate"], &advice).await;
+    refuses(&url, &["migrate", "up"], &advice).await;
+    refuses(&url, &["worker", "--migrate"], &advice).await;
 
     let after: Vec<String> = sqlx::query_scalar(applied)
         .fetch_one(&mut connection)

@@ -14,7 +14,7 @@ const FLOORS: [&[&str]; 20] = [
         "shared/routing",
         "shared/egress",
     ],
-    &["shared/db", "shared/telemetry"],
+    &["shared/db", "shared/telemetry", "shared/local-postgres"],
     &["shared/queue", "shared/event-log", "shared/files", "shared/identity"],
     &["shared/archive", "shared/models", "shared/secrets", "shared/graph"],
     &["shared/integrations", "shared/tools"],
@@ -29,7 +29,7 @@ const FLOORS: [&[&str]; 20] = [
     &["shared/http"],
     &["shared/sse"],
     &["shared/chat"],
-    &["shared/dialects"],
+    &["shared/automation", "shared/dialects"],
     &["shared/a2a"],
     &[
         "extensions/work-graph",

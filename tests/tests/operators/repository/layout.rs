@@ -11,7 +11,7 @@ const MAX_LINES: usize = 500;
 /// Maximum number of lines of a crate: more take long to compile, and longer to know.
 const MAX_LINES_OF_CRATE: usize = 13_000;
 /// The crates of the engine, of its features, of the product, and of the tests.
-pub(super) const MEMBERS: [&str; 47] = [
+pub(super) const MEMBERS: [&str; 49] = [
     "shared/types",
     "shared/faults",
     "shared/db",
@@ -20,6 +20,7 @@ pub(super) const MEMBERS: [&str; 47] = [
     "shared/event-log",
     "shared/archive",
     "shared/egress",
+    "shared/local-postgres",
     "shared/telemetry",
     "shared/routing",
     "shared/files",
@@ -38,6 +39,7 @@ pub(super) const MEMBERS: [&str; 47] = [
     "shared/http",
     "shared/sse",
     "shared/chat",
+    "shared/automation",
     "shared/dialects",
     "shared/a2a",
     "extensions/work-graph",
@@ -65,7 +67,7 @@ const SKIPPED: [&str; 4] = ["target", "node_modules", "dist", "corpus"];
 /// HTTP crates, by the prefix of their names in manifests and paths.
 const HTTP: [&str; 5] = ["axum", "reqwest", "hyper", "tower_http", "utoipa"];
 /// The crates of the engine that speak HTTP, each with its reason.
-const SPEAK_HTTP: [(&str, &str); 10] = [
+const SPEAK_HTTP: [(&str, &str); 11] = [
     ("shared/types", "describes events in the OpenAPI document"),
     ("shared/event-log", "describes snapshots in the OpenAPI document"),
     ("shared/egress", "the guard of what a project or a model names"),
@@ -74,6 +76,7 @@ const SPEAK_HTTP: [(&str, &str); 10] = [
     ("shared/http", "serves requests; asks the operator's identity provider"),
     ("shared/sse", "serves streams"),
     ("shared/chat", "receives messages and files, and answers with streams"),
+    ("shared/automation", "serves plans, task DAGs and schedules"),
     ("shared/dialects", "serves other programs' clients"),
     ("shared/a2a", "serves other agents"),
 ];

@@ -15,7 +15,7 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::{TaskBody, detailed};
-use crate::state::{AppState, Routes};
+use rejoin_chat::{ChatState, Routes};
 
 /// Maximum number of tasks in a drawing.
 const DRAWN: usize = 500;
@@ -38,7 +38,7 @@ pub struct DiagramParams {
     params(DiagramParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG")),
     responses((status = 200, description = "It", body = String, content_type = "text/plain"), Refused))]
 async fn diagram(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<DiagramParams>,

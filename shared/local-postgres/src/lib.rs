@@ -8,6 +8,7 @@
 //! - `packaged`  a server that was installed with this program
 //! - `data_dir`  the directories: lock, cluster, socket
 //! - `setup`     what a server is started with
+//! - `process`   signals and users
 //!
 //! Invariant: no server outlives the process that started it, even when that is killed with SIGKILL.
 use std::{
@@ -21,12 +22,13 @@ use anyhow::{Context, Result, bail, ensure};
 use rejoin_egress::watchdog::Watchdog;
 use tokio::time::{Instant, sleep};
 
+use self::process::{self, Signal};
 use self::setup::Setup;
-use super::process::{self, Signal};
 
 pub mod binaries;
 mod data_dir;
 mod packaged;
+pub mod process;
 mod setup;
 
 const SUPERUSER: &str = "rejoin";

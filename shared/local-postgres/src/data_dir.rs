@@ -18,7 +18,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use super::binaries::Binaries;
-use crate::dev::process::{self, Signal, User};
+use crate::process::{self, Signal, User};
 
 /// A lock file that contains the owner's process id.
 const LOCK: &str = "rejoin.lock";

@@ -27,7 +27,7 @@ use sqlx::PgConnection;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::state::{AppState, Routes};
+use rejoin_chat::{ChatState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -106,7 +106,7 @@ fn not_found() -> Problem {
     Problem::not_found("task_dag_not_found", "The DAG of tasks")
 }
 
-async fn body(state: &AppState, caller: &Caller, dag: Dag) -> Result<DagBody, Problem> {
+async fn body(state: &ChatState, caller: &Caller, dag: Dag) -> Result<DagBody, Problem> {
     let counts = tasks::counts(&mut *caller.begin(state).await?, dag.id).await?;
     Ok(DagBody {
         id: dag.id,
@@ -122,14 +122,14 @@ async fn body(state: &AppState, caller: &Caller, dag: Dag) -> Result<DagBody, Pr
     })
 }
 
-async fn found(state: &AppState, caller: &Caller, workspace_id: Uuid, id: Uuid) -> Result<Dag, Problem> {
+async fn found(state: &ChatState, caller: &Caller, workspace_id: Uuid, id: Uuid) -> Result<Dag, Problem> {
     caller.in_workspace(workspace_id)?;
     tasks::get_dag(&mut *caller.begin(state).await?, workspace_id, id)
         .await?
         .ok_or_else(not_found)
 }
 
-async fn detailed(state: &AppState, caller: &Caller, workspace_id: Uuid, id: Uuid) -> Result<DagDetail, Problem> {
+async fn detailed(state: &ChatState, caller: &Caller, workspace_id: Uuid, id: Uuid) -> Result<DagDetail, Problem> {
     let dag = found(state, caller, workspace_id, id).await?;
     let (rows, edges) = {
         let mut db = caller.begin(state).await?;
@@ -180,7 +180,7 @@ fn task_body(task: &DagTask, after: Vec<String>) -> TaskBody {
     params(("p" = Uuid, Path, description = "The project")),
     responses((status = 201, description = "It", body = DagDetail), Refused, BodyRefused))]
 async fn create(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Segments(workspace_id): Segments<Uuid>,
     Body(spec): Body<DagSpec>,
@@ -231,7 +231,7 @@ pub async fn internal_agent(
     params(PageParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = DagPage), Refused))]
 async fn list(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
@@ -258,7 +258,7 @@ async fn list(
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG")),
     responses((status = 200, description = "It", body = DagDetail), Refused))]
 async fn get(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DagDetail>, Problem> {
@@ -271,7 +271,7 @@ async fn get(
     responses((status = 200, description = "It", body = DagDetail),
         (status = 409, description = "It is not active", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn pause(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DagDetail>, Problem> {
@@ -284,7 +284,7 @@ async fn pause(
     responses((status = 200, description = "It", body = DagDetail),
         (status = 409, description = "It is not paused", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn resume(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DagDetail>, Problem> {
@@ -297,7 +297,7 @@ async fn resume(
     responses((status = 202, description = "It", body = DagDetail),
         (status = 409, description = "It has ended", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn cancel(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<(StatusCode, Json<DagDetail>), Problem> {
@@ -320,7 +320,7 @@ async fn cancel(
     responses((status = 200, description = "It", body = DagDetail),
         (status = 409, description = "The task has not failed, or the DAG cannot continue", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn retry(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Segments((workspace_id, id, task)): Segments<(Uuid, Uuid, String)>,
 ) -> Result<Json<DagDetail>, Problem> {
@@ -328,7 +328,7 @@ async fn retry(
 }
 
 async fn change(
-    state: &AppState,
+    state: &ChatState,
     caller: &Caller,
     workspace_id: Uuid,
     id: Uuid,

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use super::packaged::{self, Packaged};
-use crate::dev::process::User;
+use crate::process::User;
 
 /// The oldest supported server: older ones lack required features.
 pub const OLDEST_MAJOR: u32 = 14;

@@ -21,8 +21,8 @@ use sqlx::PgConnection;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::task_dags;
-use crate::state::{AppState, Routes};
+use crate::task_dags;
+use rejoin_chat::{ChatState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -237,7 +237,7 @@ async fn check(
         (status = 409, description = "The name is taken, or there are too many", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn create(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<ScheduleRequest>,
@@ -265,7 +265,7 @@ async fn create(
     params(PageParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = SchedulePage), Refused))]
 async fn list(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
@@ -289,7 +289,7 @@ async fn list(
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The schedule")),
     responses((status = 200, description = "It", body = ScheduleBody), Refused))]
 async fn get(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<ScheduleBody>, Problem> {
@@ -310,7 +310,7 @@ async fn get(
         (status = 409, description = "The name is taken", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn change(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<ScheduleRequest>,
@@ -355,7 +355,7 @@ async fn change(
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The schedule")),
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {

@@ -14,7 +14,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, postgres::PgConnectOptions};
 use super::binaries::{self, Binaries};
 use super::data_dir::{self, DataDir};
 use super::{PostgresOptions, SUPERUSER};
-use crate::dev::process::User;
+use crate::process::User;
 
 /// PostgreSQL's port, unless the settings name another one.
 pub(super) const DEFAULT_PORT: u16 = 5432;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use crate::state::{AppState, Routes};
+use rejoin_chat::{ChatState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(list)).routes(routes!(get, edit))
@@ -129,7 +129,7 @@ fn not_found() -> Problem {
 #[utoipa::path(get, path = "/api/projects/{p}/plans", tag = "plans", params(PageParams, PlanParams, ("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "A page", body = PlanPage), Refused))]
 async fn list(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
@@ -165,7 +165,7 @@ async fn list(
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The plan")),
     responses((status = 200, description = "It", body = PlanDetail), Refused))]
 async fn get(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<PlanDetail>, Problem> {
@@ -197,7 +197,7 @@ async fn get(
         (status = 409, description = "It is no longer a draft, or was changed meanwhile", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn edit(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<PlanEdit>,
