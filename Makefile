@@ -2,10 +2,10 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-model mutants check build fuzz schemathesis sbom release dist image test-image test-compose bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags test-ha test-pooler test-upgrade eval-routing example-dag soak setup setup-search setup-test probe-providers models sqlx sqlx-check clean
+.PHONY: help run web test test-model mutants check build fuzz schemathesis sbom release dist image test-image test-compose bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags conformance conformance-broken test-ha test-pooler test-upgrade eval-routing example-dag soak setup setup-search setup-test probe-providers models sqlx sqlx-check clean
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## Everything on this machine: PostgreSQL, API, workers, a demo. make run ARGS="--port 8000"
 	@scripts/run.sh $(ARGS)
@@ -81,6 +81,12 @@ soak: ## 2,000 conversations for an hour: are memory and tables as large at its 
 
 chaos-broken: ## Builds that break one promise each: the checker must notice. make chaos-broken NAMES=no-fence
 	@scripts/chaos-broken.sh $(NAMES)
+
+conformance: ## The kill-and-resume suite, over Rejoin and others: conformance/README.md. make conformance TARGET=all SEEDS=50
+	@TARGET="$(TARGET)" SEEDS="$(SEEDS)" FAMILY="$(FAMILY)" REPORT="$(REPORT)" scripts/conformance.sh $(ARGS)
+
+conformance-broken: ## Builds that break one promise each: a case of that suite must notice. make conformance-broken NAMES=no-fence
+	@scripts/conformance-broken.sh $(NAMES)
 
 test-ha: ## Failovers of a Patroni cluster under load: docs/operations/ha.md. make test-ha SEEDS=1..10 SECONDS=600 REPORT=FILE
 	@SEEDS="$(SEEDS)" HA_SECONDS="$(SECONDS)" REPORT="$(REPORT)" scripts/test-ha.sh $(ARGS)

@@ -29,7 +29,7 @@ else
 fi
 if have shellcheck; then
     say "shell"
-    shellcheck -x scripts/*.sh tests/object-store/*.sh .ci/run
+    shellcheck -x scripts/*.sh conformance/adapters/*/*.sh tests/object-store/*.sh .ci/run
 fi
 scripts/test-deploy.sh
 source scripts/supply-chain.sh

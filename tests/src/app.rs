@@ -7,7 +7,7 @@
 
 mod process;
 
-pub use process::{Process, bench_binary, binary, mcp_client_binary};
+pub use process::{Process, bench_binary, binary, mcp_client_binary, resume_suite_binary};
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -17,6 +17,11 @@ pub fn bench_binary() -> PathBuf {
     binary_of_build("bench")
 }
 
+/// The kill-and-resume suite.
+pub fn resume_suite_binary() -> PathBuf {
+    binary_of_build("resume-suite")
+}
+
 /// The worker's MCP client program.
 pub fn mcp_client_binary() -> PathBuf {
     binary_of_build("mcp-client")

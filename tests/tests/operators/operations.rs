@@ -13,4 +13,5 @@ mod migrations;
 mod older_schema;
 mod overview;
 mod partitions;
+mod resume_suite;
 mod unreleased_database;
