@@ -7,5 +7,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 # A debug build can break its promises as it is.
 cargo build --locked --workspace --bin resume-suite --bin rejoin
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")/debug
-export REJOIN_BIN=$target/rejoin
+export RESUME_SUITE_REJOIN=$target/rejoin
 exec "$target/resume-suite" broken --target rejoin "$@"

@@ -14,7 +14,7 @@ profile=${PROFILE:-fast}
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 cargo build --locked --workspace --bin resume-suite --bin rejoin --profile "$profile"
 suite=$target/${profile/#dev/debug}/resume-suite
-export REJOIN_BIN=$target/${profile/#dev/debug}/rejoin
+export RESUME_SUITE_REJOIN=$target/${profile/#dev/debug}/rejoin
 out=${OUT:-$target/conformance}
 mkdir -p "$out"
 

@@ -189,6 +189,9 @@ pub struct Requests {
     /// Reads what follows `{{cursor}}`.
     #[serde(default)]
     pub read_from: Option<Call>,
+    /// Reads the whole conversation, without an end: shows what follows the end of a turn.
+    #[serde(default)]
+    pub follow: Option<Call>,
     /// Reads with the credentials of another user.
     #[serde(default)]
     pub read_as_another: Option<Call>,

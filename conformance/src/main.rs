@@ -11,6 +11,9 @@ use rejoin_conformance::results::Results;
 use rejoin_conformance::suite::{self, Options};
 use rejoin_conformance::{broken, cases};
 
+/// The adapters of a checkout.
+const CHECKOUT: &str = "conformance/adapters";
+
 /// The kill-and-resume suite: does an answer survive readers that leave, connections that break and processes that are killed?
 ///
 /// Each server is described by an adapter, a folder with an `adapter.toml`. The README of the suite shows how one is written.
@@ -124,12 +127,31 @@ fn main() -> ExitCode {
     }
 }
 
+impl Cli {
+    /// The folder of adapters: the one that was named, that of a checkout, or that of a package for pip or npm.
+    fn adapters(&self) -> PathBuf {
+        if let Some(named) = &self.adapters {
+            return named.clone();
+        }
+        let program = std::env::current_exe()
+            .and_then(std::fs::canonicalize)
+            .unwrap_or_default();
+        let prefix = program.parent().and_then(Path::parent).unwrap_or(Path::new("."));
+        let packaged = [prefix.join("share/resume-suite/adapters"), prefix.join("adapters")];
+        let checkout = PathBuf::from(CHECKOUT);
+        if checkout.is_dir() {
+            return checkout;
+        }
+        packaged.into_iter().find(|folder| folder.is_dir()).unwrap_or(checkout)
+    }
+}
+
 /// Obeys. Returns whether all verdicts are good.
 async fn obey(cli: &Cli) -> Result<bool> {
     match &cli.command {
-        Command::List => list(&cli.adapters).map(|()| true),
+        Command::List => list(&cli.adapters()).map(|()| true),
         Command::Install { targets } => {
-            for adapter in chosen(&cli.adapters, targets)? {
+            for adapter in chosen(&cli.adapters(), targets)? {
                 print(&format!("installing {}", adapter.name));
                 suite::install(&adapter, &absolute(&cli.cache)?).await?;
             }
@@ -137,7 +159,7 @@ async fn obey(cli: &Cli) -> Result<bool> {
         }
         Command::Run(args) => run(cli, args).await,
         Command::Broken { target, names, out } => {
-            let adapter = one(&cli.adapters, target)?;
+            let adapter = one(&cli.adapters(), target)?;
             let options = options(cli, &RunArgs::of_broken(out.clone()))?;
             broken::run(&adapter, names, &options, &print).await.map(|()| true)
         }
@@ -232,7 +254,7 @@ async fn run(cli: &Cli, args: &RunArgs) -> Result<bool> {
     let options = options(cli, args)?;
     let is_all = args.targets == ["all"];
     let mut is_good = true;
-    for adapter in chosen(&cli.adapters, &args.targets)? {
+    for adapter in chosen(&cli.adapters(), &args.targets)? {
         print(&format!("== {}", adapter.title));
         match suite::run(&adapter, &options, &print).await {
             Ok(results) => is_good &= results.is_good(),
@@ -266,7 +288,7 @@ fn report(cli: &Cli, paths: &[PathBuf], markdown_to: Option<&Path>, html_to: Opt
             results.push(Results::read(path)?);
         }
     }
-    let report = Report::new(results, &Adapter::all(&cli.adapters)?);
+    let report = Report::new(results, &Adapter::all(&cli.adapters())?);
     let command = words();
     let text = markdown::render(&report, &command);
     match markdown_to {

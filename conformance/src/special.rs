@@ -273,19 +273,16 @@ impl Scene<'_> {
         if self.target.adapter.promises.gapless {
             judgement.merge(judge::gapless(&first));
         }
-        let Some(read) = self
-            .target
-            .adapter
-            .requests
-            .read
-            .as_ref()
-            .filter(|_| !self.shows_stored())
-        else {
+        let requests = &self.target.adapter.requests;
+        let call = requests.follow.as_ref().or(requests.read.as_ref());
+        let Some(call) = call.filter(|_| !self.shows_stored()) else {
             return Ok(judgement);
         };
-        let (_, view) = self.listen(read, &turn).await?;
-        if view.terminals != 1 && !self.target.adapter.stream.ends_with_body {
+        let (_, view) = self.listen(call, &turn).await?;
+        if view.terminals > 1 {
             judgement.find(Verdict::Duplicated, format!("the turn has {} ends", view.terminals));
+        } else if view.terminals == 0 && !self.target.adapter.stream.ends_with_body {
+            judgement.find(Verdict::Error, "a reader of the ended turn sees no end");
         }
         if view.late > 0 {
             judgement.find(

@@ -1,6 +1,7 @@
 //! Text with `{{name}}` in it, which adapters consist of. Called by `target` and `processes`.
 //!
-//! `{{name|json}}` is the value as a JSON string with its quotes, `{{name|pad20}}` a number with 20 digits, `{{env.NAME}}` a variable of the environment. An unknown name is an error:
+//! `{{name|json}}` is the value as a JSON string with its quotes, `{{name|pad20}}` a number with 20 digits, `{{env.NAME}}` or `{{env.NAME:TEXT}}` a
+//! variable of the environment, or the text. An unknown name is an error:
 //! a request with a hole in it would be blamed on the server.
 
 use std::collections::BTreeMap;
@@ -33,7 +34,7 @@ pub fn expand(text: &str, values: &Values) -> Result<String> {
 fn value(name: &str, values: &Values) -> Result<String> {
     let (name, filter) = name.split_once('|').unwrap_or((name, ""));
     let found = match name.strip_prefix("env.") {
-        Some(variable) => std::env::var(variable).with_context(|| format!("the variable {variable} is not set"))?,
+        Some(variable) => variable_of(variable)?,
         None => values
             .get(name)
             .with_context(|| {
@@ -47,6 +48,19 @@ fn value(name: &str, values: &Values) -> Result<String> {
         "json" => Ok(serde_json::to_string(&found)?),
         "pad20" => Ok(format!("{found:0>20}")),
         _ => bail!("unknown filter {filter:?}: there are `json` and `pad20`"),
+    }
+}
+
+/// A variable of the environment; `NAME:TEXT` is the text if it is not set.
+fn variable_of(text: &str) -> Result<String> {
+    let (name, default) = match text.split_once(':') {
+        Some((name, default)) => (name, Some(default)),
+        None => (text, None),
+    };
+    match (std::env::var(name), default) {
+        (Ok(value), _) => Ok(value),
+        (Err(_), Some(default)) => Ok(default.to_owned()),
+        (Err(_), None) => bail!("the variable {name} is not set"),
     }
 }
 
@@ -70,6 +84,8 @@ mod tests {
     fn unknown_names_are_errors() {
         let values = Values::new();
         assert!(expand("{{nothing}}", &values).is_err());
+        assert!(expand("{{env.RESUME_SUITE_NOTHING}}", &values).is_err());
+        assert_eq!(expand("{{env.RESUME_SUITE_NOTHING:text}}", &values).unwrap(), "text");
         assert!(expand("{{open", &values).is_err());
         assert!(expand("{{a|upper}}", &Values::from([("a".to_owned(), String::new())])).is_err());
     }

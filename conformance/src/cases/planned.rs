@@ -12,6 +12,8 @@ use crate::target::Which;
 /// Words of a step, and the pause after each: a turn takes about half a second if nothing happens.
 const WORDS: usize = 40;
 const PACE_MS: u64 = 10;
+/// Where a paused worker continues in the middle of another one's answer.
+const PAUSED_PACE_MS: u64 = 250;
 /// Readers of `many_readers`.
 const READERS: usize = 20;
 const CUTS: usize = 3;
@@ -186,8 +188,9 @@ pub fn worker_drained(random: &mut Random, adapter: &Adapter, id: String) -> Pla
     plan
 }
 
+/// Said slowly: the answer of the worker that has taken over is still being said when the first one continues.
 pub fn worker_paused(random: &mut Random, _: &Adapter, id: String) -> Plan {
-    words(id).at(somewhere(random, WORDS), Deed::Pause)
+    Plan::quiet(Script::words(id, WORDS, PAUSED_PACE_MS)).at(somewhere(random, WORDS), Deed::Pause)
 }
 
 pub fn worker_paused_in_tool(_: &mut Random, _: &Adapter, id: String) -> Plan {

@@ -37,7 +37,7 @@ async fn suite(arguments: &[&str], out: &Path) -> Output {
         .args(["--adapters", adapters])
         .arg("--cache")
         .arg(out.join("cache"))
-        .env("REJOIN_BIN", binary())
+        .env("RESUME_SUITE_REJOIN", binary())
         .env_remove("DATABASE_URL")
         .kill_on_drop(true)
         .output()
