@@ -225,11 +225,11 @@ pub struct Stored {
     pub text: String,
 }
 
-/// Times after which a verdict is reached, in seconds.
+/// Times that a product needs or promises.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// From the start of a part until it is ready.
+    /// From the start of a part until it is ready, in seconds (as all that end in `_s`).
     pub ready_s: u64,
     /// From the last fault until the reader's end.
     pub turn_s: u64,
@@ -239,6 +239,8 @@ pub struct Limits {
     pub drain_s: u64,
     /// How long a worker is paused: longer than its lease.
     pub pause_s: u64,
+    /// How long a reader may be behind the model before a deed is done anyway: some products deliver in lumps.
+    pub catch_up_ms: u64,
 }
 
 impl Default for Limits {
@@ -249,6 +251,7 @@ impl Default for Limits {
             cancel_s: 10,
             drain_s: 30,
             pause_s: 40,
+            catch_up_ms: 3_000,
         }
     }
 }

@@ -23,8 +23,6 @@ use crate::verdict::{Judgement, Verdict};
 
 /// Commands of a reader that it has not obeyed yet.
 const COMMANDS: usize = 64;
-/// How long a reader may lag behind the model before a deed is done anyway: some products deliver in lumps.
-const CATCH_UP_LIMIT: Duration = Duration::from_secs(3);
 /// From a cancellation until the model goes on, if it is still asked.
 const CANCEL_PAUSE: Duration = Duration::from_millis(500);
 /// How long the stored answer of an ended turn may take.
@@ -243,7 +241,8 @@ impl Stage<'_> {
         let words = self.plan.words_before(point);
         let mut first = self.seats[0].progress.clone();
         let caught_up = first.wait_for(|progress| progress.words >= words || progress.has_ended);
-        let _ = timeout(CATCH_UP_LIMIT, caught_up).await;
+        let limit = Duration::from_millis(self.target.adapter.limits.catch_up_ms);
+        let _ = timeout(limit, caught_up).await;
     }
 
     async fn wait_for_end(&self) {
