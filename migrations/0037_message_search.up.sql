@@ -68,13 +68,13 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
 $$;
 revoke all on function kb.spaced from public;
 
-create function kb.words_of(p_config regconfig, p_text text) returns tsvector
+create function kb.words_of_message(p_config regconfig, p_text text) returns tsvector
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select to_tsvector('simple', t.spaced)
         || case when p_config = 'simple'::regconfig then ''::tsvector else to_tsvector(p_config, t.spaced) end
     from (select kb.spaced(p_text) as spaced) t
 $$;
-revoke all on function kb.words_of from public;
+revoke all on function kb.words_of_message from public;
 
 -- Stores the words of a message, in place of those that it had.
 create function kb.add_message_words(p_message_id uuid, p_conversation_id uuid, p_content text) returns void
@@ -91,12 +91,12 @@ begin
     select kb.owner_lexeme(c.project_id, c.owner_user_id), kb.search_config(c.project_id) into v_owner, v_config
     from kb.chat_conversations c where c.id = p_conversation_id;
     if length(p_content) <= c_fits then
-        v_words := kb.words_of(v_config, p_content);
+        v_words := kb.words_of_message(v_config, p_content);
     else
         begin
-            v_words := kb.words_of(v_config, p_content);
+            v_words := kb.words_of_message(v_config, p_content);
         exception when program_limit_exceeded then
-            v_words := kb.words_of(v_config, left(p_content, c_fits));
+            v_words := kb.words_of_message(v_config, left(p_content, c_fits));
         end;
     end if;
     insert into kb.message_words (message_id, conversation_id, words)

@@ -23,13 +23,8 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     /// The folder of adapters
-    #[arg(
-        long,
-        global = true,
-        env = "RESUME_SUITE_ADAPTERS",
-        default_value = "conformance/adapters"
-    )]
-    adapters: PathBuf,
+    #[arg(long, global = true, env = "RESUME_SUITE_ADAPTERS")]
+    adapters: Option<PathBuf>,
     /// Where adapters install servers
     #[arg(
         long,

@@ -78,6 +78,8 @@ pub enum Deed {
         by_ms: u64,
         for_ms: u64,
     },
+    /// The second database takes over from the first.
+    FailOver,
     /// What the database answers is lost.
     LoseAnswers {
         for_ms: u64,

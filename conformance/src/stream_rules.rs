@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(Cursor::try_from("sse-id".to_owned()), Ok(Cursor::SseId));
         assert_eq!(
             Cursor::try_from("json:/n".to_owned()),
-            Ok(Cursor::Json("/n".to_owned()))
+            Ok(Cursor::Json(vec!["/n".to_owned()]))
         );
         assert!(Cursor::try_from("nth".to_owned()).is_err());
         assert_eq!(text_at(&json!({"n": 7}), "/n").as_deref(), Some("7"));

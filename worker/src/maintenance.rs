@@ -60,7 +60,7 @@ pub async fn run(services: Services, drain: CancellationToken) {
     tokio::select! {
         () = drain.cancelled() => {}
         // Independently: expired leases must not wait for the removal of old rows.
-        ((), (), (), (), (), (), ()) = async {
+        ((), (), (), (), (), (), (), ()) = async {
             tokio::join!(
                 sweep_leases(&services),
                 sweep_workers(&services),

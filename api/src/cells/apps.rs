@@ -201,6 +201,7 @@ impl Apps {
             webhooks: directory.webhooks.clone(),
             extensions: directory.extensions.clone(),
             files: directory.files.clone(),
+            archive: directory.streams.archive.clone(),
             telemetry: directory.telemetry.clone(),
         };
         let state = AppState::of_cell(directory, args.clone(), means, db, bus);

@@ -22,7 +22,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rejoin_egress::watchdog::Watchdog;
 use tokio::time::{Instant, sleep};
 
-use self::process::{self, Signal};
+use self::process::Signal;
 use self::setup::Setup;
 
 pub mod binaries;

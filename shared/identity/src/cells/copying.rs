@@ -118,7 +118,8 @@ pub async fn copy(ends: Ends<'_>, workspace_id: Uuid, move_id: Uuid) -> Result<B
             }
         }
         drop(from);
-        let after = digests(&mut snapshot(ends.from).await?, &columns, workspace_id).await?;
+        let mut later = snapshot(ends.from).await?;
+        let after = digests(&mut later, &columns, workspace_id).await?;
         if after != before {
             continue;
         }
