@@ -43,13 +43,23 @@ use crate::routes;
 const RETRY_AFTER_S: u64 = 1;
 /// Paths whose requests act in a workspace.
 const OF_WORKSPACES: [&str; 4] = ["/api/", "/v1/", mcp::PATH, "/.well-known/agent-card.json"];
-/// Paths of the caller and its session.
-const OF_CALLERS: [&str; 3] = ["/api/me", "/api/session", "/api/sign-in-codes"];
+/// Paths of the caller, its keys and sessions, and of signing in.
+const OF_CALLERS: [&str; 6] = [
+    "/api/me",
+    "/api/session",
+    "/api/sign-in-codes",
+    "/api/keys",
+    "/api/sessions",
+    "/api/sign-in",
+];
+const OF_CALLERS_BELOW: [&str; 4] = ["/api/keys/", "/api/sessions/", "/api/sign-in/", "/api/invitations/"];
 /// Beginning of the paths of a workspace's keys and members.
 const OF_ADMINS: &str = "/api/admin/projects/";
 /// Beginning of the paths of calendar feeds, which need no caller, and their end.
 const FEEDS: &str = "/api/calendar-feeds/";
 const FEED_ENDING: &str = ".ics";
+/// Beginning of the paths of conversations that are shared by a link, which need no caller either.
+const LINKS: &str = "/api/shared/";
 
 /// Returns the application of all cells.
 pub fn router(apps: Arc<Apps>) -> Router {
@@ -86,6 +96,8 @@ async fn find(apps: &Apps, parts: &mut Parts) -> Result<Router, Problem> {
         auth::workspace_of_ticket(identity, &ticket).await?
     } else if let Some(file) = path.strip_prefix(FEEDS) {
         of_feed(apps, file.strip_suffix(FEED_ENDING).unwrap_or(file)).await?
+    } else if let Some(rest) = path.strip_prefix(LINKS) {
+        of_link(apps, rest.split('/').next().unwrap_or(rest)).await
     } else if has_credential(&parts.headers) {
         // As for requests without cells; the number of streams has its own limit.
         let place = if is_stream {
@@ -122,7 +134,9 @@ async fn find(apps: &Apps, parts: &mut Parts) -> Result<Router, Problem> {
 /// Returns whether a path is about callers, their sessions, keys or members.
 fn is_of_identity(path: &str) -> bool {
     let of_admins = path.strip_prefix(OF_ADMINS).and_then(|rest| rest.split('/').nth(1));
-    OF_CALLERS.contains(&path) || matches!(of_admins, Some("keys" | "members"))
+    OF_CALLERS.contains(&path)
+        || OF_CALLERS_BELOW.iter().any(|begin| path.starts_with(begin))
+        || matches!(of_admins, Some("keys" | "members" | "invitations" | "sessions"))
 }
 
 fn has_credential(headers: &HeaderMap) -> bool {
@@ -148,6 +162,18 @@ async fn of_feed(apps: &Apps, secret: &str) -> Result<Option<Uuid>, Problem> {
     Ok(None)
 }
 
+/// Returns the workspace of a link: whichever database knows its token.
+async fn of_link(apps: &Apps, token: &str) -> Option<Uuid> {
+    let directory = [apps.directory.db.clone()];
+    for db in directory.into_iter().chain(apps.databases()) {
+        // Of a cell that fails, its links are not found for a moment.
+        if let Ok(Some(workspace)) = rejoin_chat::workspace_of_link(&db, token).await {
+            return Some(workspace);
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,6 +187,11 @@ mod tests {
             "/api/admin/projects/7/keys",
             "/api/admin/projects/7/keys/8",
             "/api/admin/projects/7/members/8",
+            "/api/admin/projects/7/invitations",
+            "/api/admin/projects/7/sessions/8",
+            "/api/keys/7",
+            "/api/sign-in/sso/callback",
+            "/api/invitations/accept",
         ] {
             assert!(is_of_identity(path), "{path}");
         }

@@ -20,6 +20,7 @@ mod shared;
 mod shares;
 
 use crate::state::Routes;
+pub use shared::workspace_of_link;
 
 pub fn routes() -> Routes {
     Routes::new()

@@ -20,6 +20,7 @@ mod settings;
 mod state;
 pub mod trigger;
 
+pub use conversations::workspace_of_link;
 pub use settings::{ChatArgs, WordsMode};
 pub use state::{ChatState, Routes};
 

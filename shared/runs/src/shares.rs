@@ -157,6 +157,13 @@ pub async fn open(db: &mut PgConnection) -> Result<Option<Shared>, sqlx::Error> 
     Ok(shared)
 }
 
+/// Returns the workspace of the transaction's link. None: it is unknown, revoked or expired.
+pub async fn workspace(db: &mut PgConnection) -> Result<Option<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!("select project_id from kb.conversation_shares where token_hash = kb.current_share()")
+        .fetch_optional(db)
+        .await
+}
+
 /// Returns a page of the messages that the transaction's link shows, in order, after `after` (a message's seq).
 pub async fn messages(
     db: impl PgExecutor<'_>,

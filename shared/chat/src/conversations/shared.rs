@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::{Extension, Json};
 use chrono::{DateTime, Utc};
-use rejoin_db::rls;
+use rejoin_db::{Db, rls};
 use rejoin_http::authorization::{Public, routes};
 use rejoin_http::extract::{PageParams, Params, Segments, page};
 use rejoin_http::problem::{Problem, ProblemBody};
@@ -110,6 +110,15 @@ struct Opened {
     /// In the reader's scope.
     db: Transaction<'static, Postgres>,
     shared: Shared,
+}
+
+/// Returns the workspace of a link's token. None: this database does not know it.
+pub async fn workspace_of_link(db: &Db, token: &str) -> Result<Option<Uuid>, sqlx::Error> {
+    let Ok(hash) = hash_secret(token).try_into() else {
+        return Ok(None);
+    };
+    let mut tx = rls::begin(&db.pool_sqlx, rls::Scope::Reader(hash)).await?;
+    shares::workspace(&mut tx).await
 }
 
 /// Opens the link of a token, and counts the request.

@@ -82,7 +82,7 @@ const IN_DIRECTORY: &str = "identity is in the directory; cells mirror what they
 const OF_DATABASE: &str = "it is about the database itself";
 
 /// All tables.
-pub const TABLES: [Table; 88] = [
+pub const TABLES: [Table; 102] = [
     // Jobs, with new ids: those of calls refer to them.
     Table {
         numbered: Some("id"),
@@ -95,14 +95,26 @@ pub const TABLES: [Table; 88] = [
     // Logs.
     Table::moves("stream.events", OF_LOG),
     Table::moves("stream.logs", OF_LOG),
+    Table::moves("stream.archives", PROJECT),
+    Table::stays(
+        "stream.archive_leftovers",
+        "the object store is shared, and the workers of any cell delete from it",
+    ),
     Table::stays("stream.upkeep", OF_DATABASE),
+    Table::stays("stream.epochs", OF_DATABASE),
     Table::stays("stream.hint_keys", OF_DATABASE),
     // What belongs to conversations and runs.
     Table::moves("kb.message_feedback", PROJECT),
     Table::moves("kb.message_files", OF_FILE),
     Table::moves("kb.file_chunks", OF_FILE),
+    Table::moves("kb.message_words", OF_CONVERSATION),
     Table::moves("kb.chat_messages", OF_CONVERSATION),
     Table::moves("kb.chat_compressions", OF_CONVERSATION),
+    Table::moves("kb.chat_branches", OF_CONVERSATION),
+    Table::moves("kb.chat_folders", PROJECT),
+    Table::moves("kb.conversation_shares", PROJECT),
+    Table::moves("kb.search_settings", PROJECT),
+    Table::moves("kb.message_words_backlog", PROJECT),
     Table::moves("kb.questions", PROJECT),
     Table::moves("kb.agent_run_tool_calls", OF_RUN),
     Table::moves("kb.agent_run_messages", OF_RUN),
@@ -143,6 +155,7 @@ pub const TABLES: [Table; 88] = [
     Table::moves("kb.files", PROJECT),
     Table::moves("kb.agent_runs", PROJECT),
     Table::moves("kb.chat_conversations", PROJECT),
+    Table::moves("kb.agent_versions", PROJECT),
     Table::moves("kb.agent_definitions", PROJECT),
     Table::stays(
         "kb.file_objects_left",
@@ -181,6 +194,8 @@ pub const TABLES: [Table; 88] = [
         "kb.mcp_tools",
         "server_id in (select id from kb.project_mcp_servers where project_id = $W)",
     ),
+    Table::moves("kb.mcp_accounts", PROJECT),
+    Table::moves("kb.mcp_consents", PROJECT),
     Table::moves("kb.project_mcp_servers", PROJECT),
     Table::moves("kb.mcp_sessions", PROJECT),
     Table::moves("kb.web_settings", PROJECT),
@@ -194,6 +209,8 @@ pub const TABLES: [Table; 88] = [
     Table::stays("kb.identities", IN_DIRECTORY),
     Table::stays("kb.stream_tickets", IN_DIRECTORY),
     Table::stays("kb.sign_in_codes", IN_DIRECTORY),
+    Table::stays("kb.sso_sessions", IN_DIRECTORY),
+    Table::stays("kb.invitations", IN_DIRECTORY),
     Table::stays(
         "audit.entries",
         "a chain of one database: what was done there stays on record there",
