@@ -19,7 +19,6 @@
 //! - `runs`       runs held by a worker: logs with claimed jobs
 //! - `follow`     a tailing connection, as in an API process
 //! - `limits`     raw limits, measured in the same run: COPY, commits, fsync, loopback
-//! - `here`       the machine, the commit and the date
 //! - `report`     docs/reports/performance.md, generated from the results
 //!
 //! What is measured is kept in the tables of `rejoin_bench_tables`, which also draws and prints them, and calculates with them.
@@ -30,7 +29,6 @@
 mod chat;
 mod fleet;
 mod follow;
-mod here;
 mod limits;
 mod load;
 mod model;
@@ -51,7 +49,7 @@ mod server;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use rejoin_bench_tables::{capacity, compare, machine, print, results, svg};
+use rejoin_bench_tables::{capacity, compare, here, machine, print, results, svg};
 
 #[derive(Debug, Parser)]
 #[command(about = "Measures Rejoin beside its peers and its limits")]

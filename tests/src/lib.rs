@@ -1,6 +1,7 @@
 //! Support of the integration tests: real components, only the model is scripted.
 //!
 //! - `support`       a fresh migrated database for each test, in one private PostgreSQL for the whole binary
+//! - `waiting`       waiting for conditions
 //! - `app`           the whole product: API, workers, scripted model
 //! - `client`        a minimal HTTP client
 //! - `chat_page`     a chat page of the AI SDK, without a browser
@@ -66,4 +67,5 @@ pub mod sources;
 pub mod statements;
 pub mod support;
 pub mod tools;
+pub mod waiting;
 pub mod web;

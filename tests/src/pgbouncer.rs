@@ -9,7 +9,7 @@ use rejoin_cli::dev::postgres::PrivatePostgres;
 use uuid::Uuid;
 
 use crate::needs;
-use crate::support::wait_for;
+use crate::waiting::wait_for;
 
 /// Starts a program, and kills it when stdin is closed, as it is when the test's process ends.
 const UNTIL_STDIN_ENDS: &str = "\"$@\" & child=$!; cat >/dev/null; kill -KILL $child; wait $child";

@@ -4,7 +4,6 @@
 //! template, with a project, a user and a key.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
@@ -21,10 +20,9 @@ use sqlx::{AssertSqlSafe, PgPool};
 use tokio::sync::{Mutex, OnceCell};
 use uuid::Uuid;
 
+pub use crate::waiting::{LIMIT, wait_for};
 use crate::{needs, pooled};
 
-/// Timeout of any condition that a test waits for.
-pub const LIMIT: Duration = Duration::from_secs(30);
 const TEMPLATE: &str = "rejoin_template";
 
 static SERVER: OnceCell<PrivatePostgres> = OnceCell::const_new();
@@ -233,20 +231,4 @@ async fn run_sql(url: &str, sql: &str) {
 #[expect(clippy::disallowed_methods, reason = "any moment beyond the test's end will do")]
 pub fn later() -> DateTime<Utc> {
     Utc::now() + TimeDelta::days(1)
-}
-
-/// Polls until `condition` returns something; panics with `what` after [`LIMIT`].
-pub async fn wait_for<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(value) = condition().await {
-            return value;
-        }
-        assert!(
-            began.elapsed() < LIMIT,
-            "waited {} s in vain for: {what}",
-            LIMIT.as_secs()
-        );
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }

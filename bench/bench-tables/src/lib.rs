@@ -3,6 +3,7 @@
 //! # Layout
 //! - `results`  tables of values, claims, plots; read and written as JSON
 //! - `machine`  the machine's description
+//! - `here`     this machine, the commit and the date
 //! - `print`    tables for a terminal
 //! - `svg`      plots
 //! - `capacity` a model of large fleets from measured costs
@@ -14,6 +15,7 @@
 
 pub mod capacity;
 pub mod compare;
+pub mod here;
 pub mod machine;
 pub mod print;
 pub mod results;
