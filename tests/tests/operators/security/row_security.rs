@@ -2,8 +2,7 @@
 //! without the roles, with custom logins.
 
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, Stdio};
 
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres, binaries};
 use rejoin_db::config::DatabaseArgs;
@@ -12,7 +11,7 @@ use rejoin_db::{Db, Role};
 use rejoin_tests::refusals::{refuses, rejoin};
 use sqlx::{AssertSqlSafe, PgPool};
 
-use rejoin_tests::support::{self, LIMIT};
+use rejoin_tests::support;
 
 /// A PgBouncer in front of a private server, with commonly recommended options: unknown startup options are dropped.
 struct Pooler {
