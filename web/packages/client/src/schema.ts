@@ -63,6 +63,40 @@ export interface components {
              */
             type: "agent_state";
         };
+        /** @description The run that wrote an answer, and what it used */
+        AnswerBody: {
+            /** @description The agent's name at that time */
+            agent?: string | null;
+            /** Format: uuid */
+            agentDefinitionId?: string | null;
+            /**
+             * Format: int32
+             * @description The version of the agent
+             */
+            agentVersion?: number | null;
+            /**
+             * Format: int64
+             * @description From the run's start to its end
+             */
+            durationMs?: number | null;
+            model?: string | null;
+            /** Format: uuid */
+            runId: string;
+            /** @description `completed`, `failed`, `cancelled` or `paused`; another state if the run was resumed */
+            state: string;
+            /**
+             * Format: double
+             * @description Cost of these, in dollars
+             */
+            treeCostUsd: number;
+            /**
+             * Format: int64
+             * @description Input and output tokens of the run and of all runs that it started
+             */
+            treeTokens: number;
+            /** @description Tokens and cost of the run alone: `inputTokens`, `outputTokens`, `totalTokens`, `costUsd`, `steps` */
+            usage: unknown;
+        };
         /**
          * @description The state of a run.
          * @enum {string}
@@ -277,10 +311,40 @@ export interface components {
             createdAt: string;
             /** Format: uuid */
             id: string;
+            marks?: components["schemas"]["ConversationMarks"] | null;
             metadata: unknown;
             title: string;
             /** Format: date-time */
             updatedAt: string;
+        };
+        /** @description How a conversation is arranged, and how it stands */
+        ConversationMarks: {
+            /**
+             * Format: int32
+             * @description The version of its agent that it stays with; null: the newest
+             */
+            agentVersion?: number | null;
+            archived: boolean;
+            /** Format: uuid */
+            folderId?: string | null;
+            /**
+             * Format: int64
+             * @description Sequence number of the last message; 0: there is none
+             */
+            lastMessageSeq: number;
+            /**
+             * Format: int64
+             * @description Sequence number of the last message that was marked as read; null: never marked, everything counts as read
+             */
+            lastReadSeq?: number | null;
+            pinned: boolean;
+            /** @description Whether a run is queued, is at work or waits */
+            running: boolean;
+            /**
+             * Format: int64
+             * @description Number of answers after `lastReadSeq`, up to 100
+             */
+            unread: number;
         };
         /** @description An event of a user's program, which it has emitted while it executed a tool or the turn of an agent. */
         CustomEvent: {
@@ -790,6 +854,7 @@ export interface components {
             type: "mcp_tool";
         };
         MessageBody: {
+            answer?: components["schemas"]["AnswerBody"] | null;
             /** @description Context that the client sent with a user's message */
             attachedContext?: unknown;
             /**
@@ -1273,7 +1338,6 @@ export interface components {
              */
             type: "reset";
         };
-        /** @description A run as lists show it. */
         /**
          * @description The log was taken back before the cursor: the database was restored, or a failover lost its last commits. Discard everything; a `snapshot`
          *     follows.
@@ -1295,11 +1359,17 @@ export interface components {
              */
             type: "rewound";
         };
+        /** @description A run as lists show it. */
         RunBody: {
             /** @description The agent's name at that time */
             agent?: string | null;
             /** Format: uuid */
             agentDefinitionId?: string | null;
+            /**
+             * Format: int32
+             * @description The version of the agent
+             */
+            agentVersion?: number | null;
             /** Format: int32 */
             attempt: number;
             /** Format: date-time */
@@ -1537,7 +1607,7 @@ export interface components {
             stepNumber: number;
             tools?: string[] | null;
         };
-        /** @description The data of one frame of a stream of server-sent events. The response consists of frames, each with one such object as a line of JSON in its `data`. The `id` of a frame is the number of the event in its log, which is also the cursor for a later reader; frames about the connection (`open`, `caught_up`, `goaway`, `gap`) have no number. Ignore types that you do not know: later versions add some. */
+        /** @description The data of one frame of a stream of server-sent events. The response consists of frames, each with one such object as a line of JSON in its `data`. The `id` of a frame is the number of the event in its log, which is also the cursor for a later reader; frames about the connection (`open`, `caught_up`, `goaway`, `gap`, `rewound`) have no number. Ignore types that you do not know: later versions add some. */
         StreamEvent: components["schemas"]["MessageEvent"] | components["schemas"]["MetaEvent"] | components["schemas"]["TokenEvent"] | components["schemas"]["ReasoningEvent"] | components["schemas"]["McpToolEvent"] | components["schemas"]["ResetEvent"] | components["schemas"]["AgentStateEvent"] | components["schemas"]["UsageEvent"] | components["schemas"]["HandoffEvent"] | components["schemas"]["ConsoleCreationEvent"] | components["schemas"]["ConsoleModificationEvent"] | components["schemas"]["QuestionEvent"] | components["schemas"]["QuestionAnsweredEvent"] | components["schemas"]["SubAgentEvent"] | components["schemas"]["TelemetryEvent"] | components["schemas"]["ContextUsageEvent"] | components["schemas"]["FocusActiveEvent"] | components["schemas"]["FocusChangedEvent"] | components["schemas"]["LastTurnContextEvent"] | components["schemas"]["OperationEvent"] | components["schemas"]["ContextShiftEvent"] | components["schemas"]["PlanCreatedEvent"] | components["schemas"]["PlanReadyForReviewEvent"] | components["schemas"]["PlanReviewEvent"] | components["schemas"]["StepStartEvent"] | components["schemas"]["StepCompleteEvent"] | components["schemas"]["ExecutorSpawnedEvent"] | components["schemas"]["ExecutorResultEvent"] | components["schemas"]["ClarifyingQuestionsEvent"] | components["schemas"]["DebugContextEvent"] | components["schemas"]["LimitEvent"] | components["schemas"]["OutputEvent"] | components["schemas"]["CustomEvent"] | components["schemas"]["ErrorEvent"] | components["schemas"]["DoneEvent"] | components["schemas"]["SnapshotFrame"] | components["schemas"]["OpenFrame"] | components["schemas"]["CaughtUpFrame"] | components["schemas"]["GoawayFrame"] | components["schemas"]["GapFrame"] | components["schemas"]["RewoundFrame"];
         /** @description A sub-agent was started or has ended: `runId` is the sub-agent's. The turn continues. */
         SubAgentEvent: {
