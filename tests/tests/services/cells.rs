@@ -143,13 +143,17 @@ impl Fleet {
         while moved.phase != Phase::Moved {
             moving::step(&databases, &limits(), &mut moved).await.expect("a step");
         }
-        // The old database refuses requests, until the API has noticed.
+        self.wait_until_asked().await;
+        moved
+    }
+
+    /// Waits until the API asks the database to which the project was moved. The old one refuses requests until then.
+    async fn wait_until_asked(&self) {
         let client = self.app.client();
         support::wait_for("the API to ask the other database", async || {
             (client.get("/api/conversations").await.0 == 200).then_some(())
         })
         .await;
-        moved
     }
 }
 

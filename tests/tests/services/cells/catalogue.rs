@@ -57,6 +57,8 @@ async fn columns_that_others_number_are_left_to_the_new_cell() {
             .iter()
             .find(|table| table.name == name)
             .expect("it is in the catalogue");
-        assert_eq!(table.numbered, Some(column.as_str()), "{name}");
+        if !matches!(table.kept, Kept::Stays(_)) {
+            assert_eq!(table.numbered, Some(column.as_str()), "{name}");
+        }
     }
 }

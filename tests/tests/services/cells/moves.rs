@@ -231,6 +231,7 @@ async fn a_killed_move_goes_on_where_it_was() {
     while again.phase != Phase::Moved {
         moving::step(&databases, &limits(), &mut again).await.expect("a step");
     }
+    fleet.wait_until_asked().await;
     assert_eq!(log(&fleet, &posted["conversationId"], 1).await, before);
     client
         .chat(json!({"message": "turn 2", "conversationId": posted["conversationId"]}))
