@@ -237,7 +237,10 @@ begin
         limit p_limit
     )
     select m.id, c.id, c.title, m.role, m.seq, m.created_at, f.rank,
-           ts_headline(v_config, kb.spaced(translate(left(m.content, c_chars), chr(2) || chr(3), '')), v_query, c_pieces)
+           -- It would leave out tags, so that none begins.
+           translate(ts_headline(v_config, kb.spaced(translate(left(m.content, c_chars), '<' || chr(2) || chr(3) || chr(4), chr(4))),
+                                 v_query, c_pieces),
+                     chr(4), '<')
     from wanted f
     join kb.chat_messages m on m.id = f.message_id
     join kb.chat_conversations c on c.id = m.conversation_id

@@ -362,7 +362,7 @@ async fn an_old_page_may_send_unknown_fields_and_old_names() {
         ),
         (
             "/api/chat/stream",
-            json!({"message": "go", "model": "x"}),
+            json!({"message": "go", "colour": "x"}),
             "unknown_field",
         ),
     ] {
