@@ -1,77 +1,72 @@
-// Renders the frame of all views: the navigation bar, the theme and the sign-out button.
+// Renders the frame of all views: the sidebar, the bar above the page, and what lies above both.
 import { useQueryClient } from '@tanstack/react-query';
-import { Link, Outlet, useRouterState } from '@tanstack/react-router';
-import { useEffect, useRef, useState } from 'react';
-import { signOut } from './api/http';
-import * as localStore from './api/localStore';
+import { Outlet } from '@tanstack/react-router';
+import { PanelLeft } from 'lucide-react';
+import { useEffect, useRef } from 'react';
+import { isAdmin, useMe } from './api/me';
 import { outbox } from './chat/outbox';
+import { Crumbs } from './shell/Crumbs';
+import { closeDrawer, openDialog, toggleSidebar, useFrame } from './shell/frame';
+import { MODIFIER } from './shell/navigation';
+import { Sidebar } from './shell/Sidebar';
+import { useKeys } from './shell/useKeys';
+import { IconButton } from './ui/Button';
+import { Confirmations } from './ui/Dialog';
+import { lazyPart } from './ui/lazyView';
+import { Tooltips } from './ui/Tooltips';
+import { Toasts } from './ui/toasts';
 
-const THEMES = ['system', 'light', 'dark'] as const;
-type Theme = (typeof THEMES)[number];
-const THEMES_SHOWN: Record<Theme, string> = { system: 'System', light: 'Light', dark: 'Dark' };
-
-function stored(): Theme {
-  const theme = localStore.readTheme();
-  return THEMES.find((known) => known === theme) ?? 'system';
-}
+const Palette = lazyPart(async () => (await import('./shell/Palette')).default, 'the commands');
+const Keys = lazyPart(async () => (await import('./shell/Keys')).default, 'the shortcuts');
 
 export function Shell() {
-  const isChat = useRouterState({
-    select: ({ location }) =>
-      location.pathname === '/' || location.pathname.startsWith('/c/') || location.pathname.startsWith('/new/'),
-  });
+  const me = useMe();
   const queries = useQueryClient();
+  const { isNarrow, isFolded, isDrawn, dialog } = useFrame();
+  const opener = useRef<HTMLButtonElement>(null);
+  const wasDrawn = useRef(false);
+  useKeys(isAdmin(me));
   // Messages are sent whatever view is shown.
   useEffect(() => outbox.start(() => void queries.invalidateQueries({ queryKey: ['conversations'] })), [queries]);
-  const rest = useRef<HTMLDivElement>(null);
-  const [theme, setTheme] = useState<Theme>(stored);
   useEffect(() => {
-    document.documentElement.dataset.theme = theme;
-    localStore.writeTheme(theme);
-  }, [theme]);
+    if (isDrawn) document.querySelector<HTMLElement>('#sidebar a')?.focus();
+    // Closed by a link, the focus is where the link leads.
+    else if (wasDrawn.current && document.activeElement === document.body) opener.current?.focus();
+    wasDrawn.current = isDrawn;
+  }, [isDrawn]);
+  const isHidden = isNarrow ? !isDrawn : isFolded;
   return (
-    <div className="shell">
+    // biome-ignore lint/a11y/noStaticElementInteractions: Escape closes the drawer, wherever the focus is in it.
+    <div
+      className={`shell${isFolded ? ' folded' : ''}${isDrawn ? ' drawer' : ''}`}
+      onKeyDown={(event) => {
+        if (event.key === 'Escape' && isDrawn && !event.defaultPrevented) closeDrawer();
+      }}
+    >
       <a className="skip" href="#main">
         Skip to content
       </a>
-      <header className="bar">
-        <Link to="/" className="brand">
-          <img src="/icon.svg" alt="" width="22" height="22" /> Rejoin
-        </Link>
-        {/* On narrow screens alone: there, what follows is a menu. */}
-        <button type="button" className="more" popoverTarget="rest">
-          More
-        </button>
-        <div ref={rest} id="rest" className="rest" popover="auto">
-          {/* biome-ignore lint/a11y/useKeyWithClickEvents: the clicks bubble up from the links in it, where Enter is a click, too. */}
-          <nav aria-label="Views" onClick={() => rest.current?.hidePopover()}>
-            <Link to="/" activeOptions={{ exact: true }} aria-current={isChat ? 'page' : undefined}>
-              Chat
-            </Link>
-            <Link to="/runs">Runs</Link>
-            <Link to="/tasks">Tasks</Link>
-            <Link to="/graph">Graph</Link>
-            <Link to="/work">Work</Link>
-            <Link to="/calendar">Calendar</Link>
-            <Link to="/operations">Operations</Link>
-            <Link to="/settings">Settings</Link>
-          </nav>
-          <label className="theme">
-            <span className="hidden">Theme</span>
-            <select value={theme} onChange={(event) => setTheme(event.target.value as Theme)}>
-              {THEMES.map((name) => (
-                <option key={name} value={name}>
-                  {THEMES_SHOWN[name]}
-                </option>
-              ))}
-            </select>
-          </label>
-          <button type="button" className="plain small" onClick={() => void signOut().finally(localStore.leave)}>
-            Sign out
-          </button>
-        </div>
-      </header>
-      <Outlet />
+      <Sidebar />
+      <div className="veil" aria-hidden="true" onPointerDown={closeDrawer} />
+      <div className="stage" inert={isDrawn}>
+        <IconButton
+          ref={opener}
+          icon={PanelLeft}
+          label="Show sidebar"
+          keys={`${MODIFIER}+Shift+S`}
+          className="sidebar-toggle"
+          aria-expanded={!isHidden}
+          aria-controls="sidebar"
+          onClick={toggleSidebar}
+        />
+        <Crumbs />
+        <Outlet />
+      </div>
+      {dialog === 'palette' ? <Palette onClose={() => openDialog(null)} /> : null}
+      {dialog === 'keys' ? <Keys isAdmin={isAdmin(me)} onClose={() => openDialog(null)} /> : null}
+      <Confirmations />
+      <Toasts />
+      <Tooltips />
     </div>
   );
 }

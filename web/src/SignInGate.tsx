@@ -82,7 +82,9 @@ function Ask({ question: { now, instead, agree } }: { question: Question }) {
           void signInInstead();
         }}
       >
-        <button type="submit">Sign in as {instead}</button>
+        <button type="submit" className="primary">
+          Sign in as {instead}
+        </button>
         <button type="button" onClick={() => void again()}>
           {now === null ? 'Cancel' : `Stay signed in as ${now}`}
         </button>
@@ -107,7 +109,8 @@ function SignIn({ error }: { error: unknown }) {
   };
   return (
     <main className="sign-in">
-      <h1>Rejoin</h1>
+      <img src="/icon.svg" alt="" width="40" height="40" />
+      <h1>Sign in to Rejoin</h1>
       <form onSubmit={(event) => void submit(event)}>
         <label htmlFor="key">API key</label>
         <input
@@ -119,7 +122,9 @@ function SignIn({ error }: { error: unknown }) {
           placeholder="rejoin_…"
           required
         />
-        <button type="submit">Sign in</button>
+        <button type="submit" className="primary">
+          Sign in
+        </button>
       </form>
       {refused ? <ErrorNote error={refused} /> : null}
       <p className="quiet">

@@ -7,6 +7,7 @@ import { Problem } from './api/http';
 import { takeConsent } from './calendar/consent';
 import { router } from './router';
 import { SignInGate } from './SignInGate';
+import './ui/theme';
 import './styles.css';
 
 const queries = new QueryClient({

@@ -1,8 +1,8 @@
 // Maps addresses to views. Every view but the chat is loaded on demand.
-import { createRootRoute, createRoute, createRouter } from '@tanstack/react-router';
+import { createRootRoute, createRoute, createRouter, redirect } from '@tanstack/react-router';
 import { ChatView, NewTalk } from './chat/ChatView';
 import { Shell } from './Shell';
-import { type PartName, partOf } from './settings/parts';
+import { isToolsPart, MOVED, type PartName, partOf, type ToolsPart } from './settings/parts';
 import { lazyView, ViewFailed } from './ui/lazyView';
 import { NotFound } from './ui/NotFound';
 
@@ -178,7 +178,33 @@ const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
   validateSearch: (search: Record<string, unknown>): { part?: PartName | undefined } => ({ part: partOf(search.part) }),
+  // Sections that are views by now: addresses that were kept lead there.
+  beforeLoad: ({ location }) => {
+    const to = MOVED[text(new URLSearchParams(location.searchStr).get('part')) ?? ''];
+    if (to) throw redirect({ ...to, replace: true });
+  },
   component: lazyView(() => import('./settings/SettingsView'), 'SettingsView'),
+});
+
+const agents = createRoute({
+  getParentRoute: () => root,
+  path: '/agents',
+  component: lazyView(() => import('./settings/BuildViews'), 'AgentsView'),
+});
+
+const tools = createRoute({
+  getParentRoute: () => root,
+  path: '/tools',
+  validateSearch: (search: Record<string, unknown>): { part?: ToolsPart | undefined } => ({
+    part: isToolsPart(search.part) ? search.part : undefined,
+  }),
+  component: lazyView(() => import('./settings/BuildViews'), 'ToolsView'),
+});
+
+const sources = createRoute({
+  getParentRoute: () => root,
+  path: '/sources',
+  component: lazyView(() => import('./settings/BuildViews'), 'SourcesView'),
 });
 
 export const router = createRouter({
@@ -203,6 +229,9 @@ export const router = createRouter({
     accounts,
     operations,
     settings,
+    agents,
+    tools,
+    sources,
   ]),
   defaultPreload: 'intent',
   defaultErrorComponent: ViewFailed,

@@ -211,7 +211,7 @@ test('a conversation that goes on elsewhere is marked until it is looked at', { 
   await finished(page);
   const mark = page.getByRole('link', { name: /a story of marks/ }).getByRole('img', { name: 'Unread' });
   const conversationId = page.url().split('/c/')[1];
-  await page.getByRole('link', { name: 'New conversation' }).click();
+  await page.getByRole('link', { name: 'New chat' }).click();
   await page.waitForURL((url) => url.pathname === '/');
   await page.getByRole('link', { name: /a story of marks/ }).waitFor();
   assert.equal(await mark.count(), 0, 'it was seen');
@@ -220,7 +220,7 @@ test('a conversation that goes on elsewhere is marked until it is looked at', { 
   await mark.waitFor();
   await page.getByRole('link', { name: /a story of marks/ }).click();
   await finished(page);
-  await page.getByRole('link', { name: 'New conversation' }).click();
+  await page.getByRole('link', { name: 'New chat' }).click();
   await mark.waitFor({ state: 'detached' });
   await context.close();
 });
@@ -283,18 +283,20 @@ test('the keyboard alone asks, stops, chooses, answers and finds the views', { s
   await answer(page).getByText('cancelled').waitFor();
   /** Presses a key until the focus is on this text, as a user does who sees the focus. */
   const walkTo = async (words, key = 'Tab') => {
-    for (let steps = 0; steps < 20; steps++) {
+    for (let steps = 0; steps < 40; steps++) {
       await page.keyboard.press(key);
       if ((await page.evaluate(() => document.activeElement?.innerText)) === words) return page.keyboard.press('Enter');
     }
     throw new Error(`no key leads to ${words}`);
   };
-  await walkTo('New conversation');
+  await walkTo('New chat');
   await page.waitForURL((url) => url.pathname === '/');
   await page.getByRole('textbox', { name: 'Message' }).waitFor();
-  // The choice of the agent is behind the field, and a letter chooses.
+  // The choice of the agent is behind the field and the files, and a letter chooses.
+  await page.keyboard.press('Tab');
   await page.keyboard.press('Tab');
   await page.keyboard.type('asker');
+  await page.keyboard.press('Shift+Tab');
   await page.keyboard.press('Shift+Tab');
   await page.keyboard.type('which colour do I like?');
   await page.keyboard.press('Enter');
@@ -322,9 +324,14 @@ test('a message is edited, and asked in a new conversation', { skip }, async () 
 
 test('no view has a serious fault of accessibility, light or dark', { skip }, async () => {
   const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-  for (const colorScheme of ['light', 'dark']) {
+  for (const [colorScheme, contrast] of [
+    ['light', 'no-preference'],
+    ['dark', 'no-preference'],
+    ['light', 'more'],
+    ['dark', 'more'],
+  ]) {
     // The page's policy takes no scripts of others: for the test they are let in.
-    const { context, page } = await signedIn(browser, dev, { colorScheme, bypassCSP: true });
+    const { context, page } = await signedIn(browser, dev, { colorScheme, contrast, bypassCSP: true });
     const check = async (place) => {
       await page.evaluate(axe);
       const { violations } = await page.evaluate(() => globalThis.axe.run());
@@ -344,7 +351,13 @@ test('no view has a serious fault of accessibility, light or dark', { skip }, as
       '/tasks',
       '/graph',
       '/settings',
-      '/settings?part=servers',
+      '/agents',
+      '/tools',
+      '/sources',
+      '/work',
+      '/calendar',
+      '/operations',
+      '/settings?part=keys',
       '/settings?part=members',
       '/settings?part=prices',
     ]) {

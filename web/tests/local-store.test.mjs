@@ -37,13 +37,14 @@ const keys = (page) => page.evaluate(() => Object.keys(localStorage).sort());
 async function enter(page, key) {
   await page.getByLabel('API key').fill(key);
   await button(page, 'Sign in').click();
-  await button(page, 'Sign out').waitFor();
+  await page.getByRole('button', { name: /^User menu/ }).waitFor();
 }
 
 /** Signs out. The page is reloaded, so that nothing stays in its memory. */
 async function leave(page) {
   await page.evaluate(() => (globalThis.isSamePage = true));
-  await button(page, 'Sign out').click();
+  await page.getByRole('button', { name: /^User menu/ }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
   await page.getByLabel('API key').waitFor();
   assert.equal(await page.evaluate(() => globalThis.isSamePage), undefined, 'the page is another one');
 }
@@ -147,7 +148,8 @@ test('tabs of one browser are one user’s: where another one signs in, or this 
 
 test('what was kept without a user is gone, and the theme stays', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
-  await page.getByLabel('Theme').selectOption('dark');
+  await page.getByRole('button', { name: /^User menu/ }).click();
+  await page.getByRole('menuitemradio', { name: 'Dark' }).click();
   await page.evaluate(() => {
     for (const key of ['document.x', 'console.x', 'seen', 'consoles.closed.x', 'consoles.folded'])
       localStorage.setItem(`rejoin.${key}`, '{}');
@@ -156,9 +158,9 @@ test('what was kept without a user is gone, and the theme stays', { skip }, asyn
   await page.reload();
   await message(page).waitFor();
   const kept = (await keys(page)).filter((key) => !key.startsWith('rejoin.of.'));
-  assert.deepEqual(kept, ['another program', 'rejoin.theme']);
+  assert.deepEqual(kept, ['another program', 'rejoin.contrast', 'rejoin.theme']);
   await leave(page);
   await enter(page, another('doris'));
-  assert.equal(await page.getByLabel('Theme').inputValue(), 'dark');
+  assert.equal(await page.locator('html').getAttribute('data-theme'), 'dark');
   await context.close();
 });

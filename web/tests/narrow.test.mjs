@@ -6,75 +6,69 @@ import { skip, stage } from './support/stage.mjs';
 
 const { dev, browser } = await stage();
 
-/** One row of the bar is lower than this [px]. */
-const ONE_ROW = 60;
-
-const height = (page) => page.locator('.bar').evaluate((bar) => bar.getBoundingClientRect().height);
 const views = (page) => page.getByRole('navigation', { name: 'Views' });
+const opener = (page) => page.getByRole('button', { name: 'Show sidebar' });
+const overflow = (page) =>
+  page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 
-test('on a narrow screen the bar is one row, and what does not fit is a menu for keys, too', { skip }, async () => {
+test('on a narrow screen the sidebar is a drawer, for keys, too', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, dev, {
     bypassCSP: true,
     viewport: { width: 420, height: 800 },
   });
-  const more = page.getByRole('button', { name: 'More', exact: true });
-  assert.ok((await height(page)) < ONE_ROW, `${await height(page)} px`);
   assert.equal(await views(page).isVisible(), false);
-  await accessible(page, 'a narrow bar');
-  await more.focus();
+  await accessible(page, 'a narrow page');
+  await opener(page).focus();
   await page.keyboard.press('Enter');
   await views(page).waitFor();
-  assert.equal(await views(page).getByRole('link').count(), 8);
-  assert.equal(await views(page).getByRole('link', { name: 'Chat' }).getAttribute('aria-current'), 'page');
+  assert.equal(await views(page).getByRole('link').count(), 9);
+  assert.equal(await page.evaluate(() => document.activeElement?.closest('#sidebar') !== null), true);
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });
-    await accessible(page, `the menu of a narrow bar, ${colorScheme}`);
+    await accessible(page, `the drawer, ${colorScheme}`);
   }
-  // It is left by Escape, and the focus is where it was; the next key goes into it.
+  // Escape closes it, and the focus is where it was.
   await page.keyboard.press('Escape');
   await views(page).waitFor({ state: 'hidden' });
-  assert.equal(await more.evaluate((button) => button === document.activeElement), true);
+  assert.equal(await opener(page).evaluate((button) => button === document.activeElement), true);
+  // A link closes it, too.
   await page.keyboard.press('Enter');
-  await page.keyboard.press('Tab');
-  await page.keyboard.press('Tab');
+  await views(page).getByRole('link', { name: 'Runs' }).focus();
   await page.keyboard.press('Enter');
   await page.waitForURL(/\/runs$/);
   await page.getByRole('heading', { name: 'Runs' }).waitFor();
   await views(page).waitFor({ state: 'hidden' });
-  // The theme, and the way out.
-  await more.click();
-  await page.getByLabel('Theme').selectOption('dark');
+  assert.equal(await overflow(page), 0);
+  // So does a touch beside it. The theme, and the way out.
+  await opener(page).click();
+  await page.mouse.click(410, 400);
+  await views(page).waitFor({ state: 'hidden' });
+  await opener(page).click();
+  await page.getByRole('button', { name: /^User menu/ }).click();
+  await page.getByRole('menuitemradio', { name: 'Dark' }).click();
   assert.equal(await page.locator('html').getAttribute('data-theme'), 'dark');
-  const overflow = await page.evaluate(
-    () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-  );
-  assert.equal(overflow, 0);
   assert.deepEqual(faults, []);
-  await page.getByRole('button', { name: 'Sign out' }).click();
-  await page.getByRole('button', { name: 'More', exact: true }).waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: /^User menu/ }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await page.getByLabel('API key').waitFor();
   await context.close();
 });
 
-test('the bar is one row at every width, and a menu only where it has to be', { skip }, async () => {
+test('nothing sticks out at any width, and the sidebar can be reached', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev, { viewport: { width: 1280, height: 800 } });
-  for (const width of [1280, 1000, 930, 920, 800, 740, 560, 420, 320]) {
-    await page.setViewportSize({ width, height: 800 });
-    assert.ok((await height(page)) < ONE_ROW, `${await height(page)} px at ${width}`);
-    assert.notEqual(
-      await views(page).isVisible(),
-      await page.getByRole('button', { name: 'More', exact: true }).isVisible(),
-      `one of both at ${width}`,
-    );
-    const overflow = await page.evaluate(
-      () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-    );
-    assert.equal(overflow, 0, `nothing sticks out at ${width}`);
+  for (const path of ['/', '/runs', '/operations', '/settings?part=keys']) {
+    await page.goto(dev.url + path);
+    await page.locator('#main').waitFor();
+    for (const width of [1280, 1000, 840, 830, 740, 560, 420, 320]) {
+      await page.setViewportSize({ width, height: 800 });
+      assert.notEqual(await views(page).isVisible(), await opener(page).isVisible(), `one of both at ${width}`);
+      assert.equal(await overflow(page), 0, `nothing sticks out of ${path} at ${width}`);
+    }
   }
-  // A menu that is open when the window gets wider can still be left.
-  await page.getByRole('button', { name: 'More', exact: true }).click();
+  // A drawer that is open when the window gets wider becomes the sidebar.
+  await opener(page).click();
   await page.setViewportSize({ width: 1280, height: 800 });
-  await page.keyboard.press('Escape');
-  await views(page).getByRole('link', { name: 'Settings' }).click();
-  await page.waitForURL(/\/settings/);
+  await views(page).getByRole('link', { name: 'Projects' }).click();
+  await page.waitForURL(/\/work/);
   await context.close();
 });

@@ -40,7 +40,7 @@ test('messages that are written while the server is away are kept through the pa
   await ask(page, 'second while away');
   await mine(page, 'second while away').waitFor();
   await mine(page, 'first while away').getByText('Not sent.').waitFor();
-  await page.getByRole('link', { name: 'New conversation' }).click();
+  await page.getByRole('link', { name: 'New chat' }).click();
   await ask(page, 'the first of its own');
   await ask(page, 'the second of its own');
   await mine(page, 'the second of its own').waitFor();
@@ -50,7 +50,7 @@ test('messages that are written while the server is away are kept through the pa
   await page.getByText("Can't reach the server.").waitFor();
   await button(page, 'Retry').click();
   await page.getByText("Can't reach the server.").waitFor();
-  await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: 'Chat' }).click();
+  await page.getByRole('link', { name: 'New chat' }).click();
   await field(page).fill('a draft');
   await page.reload().catch(() => {});
   assert.equal(await field(page).count(), 0, 'the page is gone');
@@ -182,13 +182,13 @@ test('what is being written is kept per conversation, through other views and re
     .getByLabel('Attach files')
     .setInputFiles({ name: 'notes.md', mimeType: 'text/plain', buffer: Buffer.from('a line') });
   await page.getByText('6 characters').waitFor();
-  await page.getByRole('link', { name: 'New conversation' }).click();
+  await page.getByRole('link', { name: 'New chat' }).click();
   await page.waitForURL((url) => url.pathname === '/');
   assert.equal(await field(page).inputValue(), '', 'what was sent is no draft');
   await field(page).fill('another question');
   await page.getByRole('link', { name: 'Runs', exact: true }).click();
   await page.getByRole('heading', { name: 'Runs' }).waitFor();
-  await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: 'Chat' }).click();
+  await page.getByRole('link', { name: 'New chat' }).click();
   await until('it is there', async () => (await field(page).inputValue()) === 'another question');
   await page.reload();
   await until('it is there', async () => (await field(page).inputValue()) === 'another question');

@@ -214,17 +214,21 @@ test('each picture in the documents is one that is still taken', { skip }, async
     await page.goto(`${dev.url}/operations`);
     await page.getByRole('row', { name: /alive/ }).first().waitFor();
     await take('operations');
-    await page.goto(`${dev.url}/settings`);
+    await page.goto(`${dev.url}/agents`);
     await page.getByRole('button', { name: 'graph-query-agent' }).click();
     await page.getByRole('textbox', { name: 'System prompt' }).waitFor();
     await page.getByRole('textbox', { name: 'Test message' }).fill('Which packages need libssl3, and why?');
     await page.getByRole('button', { name: 'Ask', exact: true }).click();
     await finished(page);
-    await take('settings');
-    for (const part of ['servers', 'members', 'keys', 'sources', 'usage', 'prices']) {
-      await page.goto(`${dev.url}/settings?part=${part}`);
+    await take('agents');
+    for (const [name, path] of [
+      ['tools', 'tools'],
+      ['sources', 'sources'],
+      ...['members', 'keys', 'usage', 'prices'].map((part) => [`settings-${part}`, `settings?part=${part}`]),
+    ]) {
+      await page.goto(`${dev.url}/${path}`);
       await page.locator('#main :is(table, form)').first().waitFor();
-      await take(`settings-${part}`);
+      await take(name);
     }
     await page.goto(chat);
     await finished(page);

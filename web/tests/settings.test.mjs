@@ -77,7 +77,7 @@ test('what was used up today is shown beside what is allowed', { skip }, async (
 
 test('an agent is made, changed, and asked', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
-  await page.getByRole('link', { name: 'Settings' }).click();
+  await page.getByRole('link', { name: 'Agents', exact: true }).click();
   await page.getByRole('button', { name: 'New agent' }).click();
   await page.getByRole('textbox', { name: 'Name' }).fill('teller');
   await page.getByRole('textbox', { name: 'Configuration' }).fill('{');
@@ -94,7 +94,7 @@ test('an agent is made, changed, and asked', { skip }, async () => {
   await page.getByText('Saved.').waitFor();
   const { body } = await dev.api(`/api/projects/${dev.projectId}/agents`);
   assert.equal(body.items.find((one) => one.name === 'teller').description, 'Tells stories.');
-  await page.getByRole('link', { name: 'Chat', exact: true }).click();
+  await page.getByRole('link', { name: 'New chat' }).click();
   await page.getByLabel('Agent', { exact: true }).selectOption('teller');
   await ask(page, 'a story of tellers');
   assert.equal((await finished(page)).join(''), story('tellers'));

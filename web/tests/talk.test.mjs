@@ -134,7 +134,7 @@ test('an edited message begins a branch that shows what it is based on, and lead
     await finished(page);
     assert.equal(await page.title(), 'Branch: the first question · Rejoin');
     await page
-      .getByRole('complementary', { name: 'Conversations' })
+      .getByRole('navigation', { name: 'Chats' })
       .getByRole('link', { name: 'Branch: the first question' })
       .waitFor();
     await page.reload();

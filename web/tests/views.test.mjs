@@ -9,7 +9,7 @@ const { dev, browser } = await stage();
 
 const NOWHERE = '00000000-0000-4000-8000-000000000000';
 const field = (page) => page.getByRole('textbox', { name: 'Message', exact: true });
-const chats = (page) => page.getByRole('complementary', { name: 'Conversations' });
+const chats = (page) => page.getByRole('navigation', { name: 'Chats' });
 
 async function chat(title) {
   const made = await dev.api('/api/conversations', { method: 'POST', body: { title } });
@@ -47,8 +47,9 @@ test('a name is stored when its field is left, and Escape leaves it as it was', 
   const rename = async (name) => {
     await chats(page).getByRole('link', { name }).hover();
     await chats(page)
-      .getByRole('button', { name: `Rename ${name}` })
+      .getByRole('button', { name: `Actions for ${name}` })
       .click();
+    await page.getByRole('menuitem', { name: 'Rename' }).click();
     return chats(page).getByRole('textbox', { name: 'New name' });
   };
   await (await rename('An old name')).fill('A new name');
@@ -60,9 +61,10 @@ test('a name is stored when its field is left, and Escape leaves it as it was', 
   await chats(page).getByRole('link', { name: 'A new name' }).waitFor();
   assert.equal((await dev.api(`/api/conversations/${id}`)).body.title, 'A new name');
   // After a deletion the focus is still among the chats.
-  page.once('dialog', (dialog) => dialog.accept());
   await chats(page).getByRole('link', { name: 'A new name' }).hover();
-  await chats(page).getByRole('button', { name: 'Delete A new name' }).click();
+  await chats(page).getByRole('button', { name: 'Actions for A new name' }).click();
+  await page.getByRole('menuitem', { name: 'Delete' }).click();
+  await page.getByRole('dialog', { name: 'Delete “A new name”?' }).getByRole('button', { name: 'Delete chat' }).click();
   await chats(page).getByRole('link', { name: 'A new name' }).waitFor({ state: 'detached' });
   assert.ok(await chats(page).evaluate((element) => element.contains(document.activeElement)));
   await context.close();
@@ -75,7 +77,7 @@ test('a title is listed without the text of files, as wide as the list', { skip 
   const link = chats(page).getByRole('link', { name: 'Read these long and winding notes of mine' });
   await link.waitFor();
   assert.doesNotMatch(await link.innerText(), /File/);
-  const [outer, inner] = await Promise.all([chats(page).locator('ul').last().boundingBox(), link.boundingBox()]);
+  const [outer, inner] = await Promise.all([chats(page).locator('ul').first().boundingBox(), link.boundingBox()]);
   assert.ok(inner.width > outer.width - 2, JSON.stringify({ outer, inner }));
   await context.close();
 });
@@ -113,11 +115,14 @@ test('each view has its own title', { skip }, async () => {
   assert.equal(await page.title(), 'New chat · Rejoin');
   for (const [path, title] of [
     ['/runs', 'Runs'],
-    ['/tasks', 'Tasks'],
-    ['/graph?q=libssl3', 'Graph: libssl3'],
-    ['/work', 'Work'],
+    ['/tasks', 'Workflows'],
+    ['/graph?q=libssl3', 'Knowledge graph: libssl3'],
+    ['/work', 'Projects'],
     ['/calendar', 'Calendar'],
     ['/operations', 'Operations'],
+    ['/agents', 'Agents'],
+    ['/settings?part=agents', 'Agents'],
+    ['/settings?part=programs', 'Tools and MCP'],
     ['/settings?part=members', 'Members: Settings'],
   ]) {
     await page.goto(dev.url + path);

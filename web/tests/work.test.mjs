@@ -37,11 +37,11 @@ const is = (page, wanted) =>
 
 test('a first project is made by its name, and tasks where they belong', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
-  await page.getByRole('link', { name: 'Work', exact: true }).click();
+  await page.getByRole('link', { name: 'Projects', exact: true }).click();
   await page.getByText('No projects yet').waitFor();
   await accessible(page, 'no project');
   await page.getByLabel('New project name').fill('Moving house');
-  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('button', { name: 'Create project' }).click();
   await page.getByRole('heading', { name: 'Moving house' }).waitFor();
   await page.getByText('No tasks yet').waitFor();
   await page.getByRole('button', { name: 'New task in Blocked' }).click();
@@ -62,7 +62,7 @@ test('a first project is made by its name, and tasks where they belong', { skip 
   await page.getByRole('link', { name: 'Find the keys' }).click();
   await page.getByRole('heading', { name: 'Find the keys' }).waitFor();
   assert.match(page.url(), /\/graph\//);
-  await page.getByRole('link', { name: 'Work', exact: true }).click();
+  await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: 'Projects', exact: true }).click();
   await page.getByRole('row', { name: /Moving house planning/ }).waitFor();
   await accessible(page, 'projects');
   assert.deepEqual(faults, []);

@@ -5,6 +5,7 @@ import type { Me } from './http';
 
 const ALL = 'rejoin.';
 const THEME = `${ALL}theme`;
+const CONTRAST = `${ALL}contrast`;
 /** Before the ids of user and project. */
 const OF = `${ALL}of.`;
 
@@ -29,7 +30,7 @@ export function keepFor(me: Me | null): void {
   owner = me && `${me.userId}.${me.projectId}`;
   if (owner !== null) tabs.postMessage(owner);
   // Older versions stored entries without an owner.
-  const isUnowned = (key: string) => key.startsWith(ALL) && key !== THEME && !key.startsWith(OF);
+  const isUnowned = (key: string) => key.startsWith(ALL) && key !== THEME && key !== CONTRAST && !key.startsWith(OF);
   for (const key of Object.keys(storage ?? {}).filter(isUnowned)) storage?.removeItem(key);
 }
 
@@ -74,6 +75,15 @@ export function readTheme(): string | null {
 
 export function writeTheme(theme: string): void {
   set(THEME, theme);
+}
+
+/** Returns the contrast, which belongs to the browser, too. */
+export function readContrast(): string | null {
+  return storage?.getItem(CONTRAST) ?? null;
+}
+
+export function writeContrast(contrast: string): void {
+  set(CONTRAST, contrast);
 }
 
 function parsed(text: string | null): unknown {

@@ -1,9 +1,11 @@
 // Shows and changes a conversation's context below the message field: its project, its context type, and how full the model's context is.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { FolderPlus, X } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import type { ProjectFocus, TranscriptView } from '../stream';
+import { IconButton } from '../ui/Button';
 import { ErrorNote } from '../ui/parts';
 
 /** As docs/guide/contexts.md names them. */
@@ -18,6 +20,17 @@ const TYPES = [
   'ontology',
   'brain_dump',
 ];
+const TYPES_SHOWN: Record<string, string> = {
+  global: 'General',
+  project: 'Project',
+  calendar: 'Calendar',
+  project_create: 'Create a project',
+  project_audit: 'Audit a project',
+  project_forecast: 'Forecast a project',
+  daily_brief_update: 'Daily brief',
+  ontology: 'Ontology',
+  brain_dump: 'Brain dump',
+};
 /** Projects that are looked through. */
 const PROJECTS = 100;
 /** Projects that are offered at a time. */
@@ -76,21 +89,22 @@ export function About({ id, view }: { id: string; view: TranscriptView }) {
         <span className="chip">
           {focus.projectName}
           {focus.focusType ? ` › ${focus.focusType}` : ''}
-          <button
-            type="button"
-            className="plain small"
-            aria-label={`Remove ${focus.projectName}`}
+          <IconButton
+            icon={X}
+            label="Remove"
+            name={`Remove ${focus.projectName}`}
+            className="small"
             onClick={() => void set({ contextType: 'global' })}
-          >
-            ×
-          </button>
+          />
         </span>
       ) : null}
       <button type="button" className="plain small" aria-expanded={isChoosing} onClick={() => setChoosing(!isChoosing)}>
+        <FolderPlus className="icon" />
         {focus ? 'Change project' : 'Add project'}
       </button>
       <select
         aria-label="Context"
+        className="small"
         value={stored.data?.contextType ?? ''}
         onChange={(event) => void set({ contextType: event.target.value })}
       >
@@ -101,7 +115,7 @@ export function About({ id, view }: { id: string; view: TranscriptView }) {
         )}
         {TYPES.map((type) => (
           <option key={type} value={type}>
-            {type.replaceAll('_', ' ')}
+            {TYPES_SHOWN[type] ?? type.replaceAll('_', ' ')}
           </option>
         ))}
       </select>
@@ -134,6 +148,7 @@ function FocusedPart({ focus, onChoose }: { focus: ProjectFocus; onChoose: (focu
     <>
       <select
         aria-label="Project item"
+        className="small"
         value={kind}
         onChange={({ target: { value } }) => {
           setKind(value);
@@ -148,6 +163,7 @@ function FocusedPart({ focus, onChoose }: { focus: ProjectFocus; onChoose: (focu
       {list ? (
         <select
           aria-label={`Choose a ${kind}`}
+          className="small"
           value={focus.focusType === kind ? (focus.focusEntityId ?? '') : ''}
           onChange={({ target: { value } }) =>
             onChoose(

@@ -1,5 +1,6 @@
 // Shows a conversation: its messages, the answer that is streaming, and the message field.
 import { Navigate, useNavigate } from '@tanstack/react-router';
+import { ArrowDown, SquareTerminal } from 'lucide-react';
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { useConsoles } from '../consoles/consoles';
 import { client, type Item, useTranscript } from '../stream';
@@ -7,14 +8,16 @@ import { lazyPart } from '../ui/lazyView';
 import { NotFound } from '../ui/NotFound';
 import { ErrorNote } from '../ui/parts';
 import { useTitle } from '../ui/title';
+import { toastError } from '../ui/toasts';
 import { About, usePrewarmed, useStored } from './About';
 import { Announcements } from './Announcements';
 import { Basis } from './Basis';
 import { Composer } from './Composer';
-import { Conversations } from './Conversations';
 import { moveDraft } from './draft';
+import { Head } from './Head';
 import { type Along, outbox, useUnsent } from './outbox';
 import { conversationOf, newPlace } from './places';
+import { Starters } from './Starters';
 import { useSeen } from './seen';
 import { TurnView } from './TurnView';
 import { shownTitle } from './titles';
@@ -25,51 +28,31 @@ import type { StoredFile } from './uploads';
 const Pane = lazyPart(async () => (await import('../consoles/Pane')).default, 'the consoles');
 
 export function ChatView({ conversationId }: { conversationId: string | null }) {
-  return (
-    <Surrounded current={conversationId}>
-      {conversationId === null ? <Begin /> : <Conversation id={conversationId} />}
-    </Surrounded>
-  );
-}
-
-/** Beside the list of all conversations. */
-function Surrounded({ current, children }: { current: string | null; children: ReactNode }) {
-  const [listed, setListed] = useState(false);
-  return (
-    <div className={listed ? 'chat listed' : 'chat'}>
-      <button type="button" className="plain small toggle" aria-expanded={listed} onClick={() => setListed(!listed)}>
-        Conversations
-      </button>
-      <Conversations current={current} />
-      {children}
-    </div>
-  );
+  return conversationId === null ? <Begin /> : <Conversation id={conversationId} />;
 }
 
 /** The first words of a conversation that is not there yet. */
 function Begin() {
   const navigate = useNavigate();
   useTitle('New chat');
+  const send = (message: string, attachments: readonly StoredFile[] = [], agentDefinitionId?: string) => {
+    const place = newPlace();
+    const sent = outbox.add({ place, message, attachments, agentDefinitionId });
+    if (sent === null) {
+      void navigate({ to: '/new/$place', params: { place } });
+      return null;
+    }
+    // Without a place for it in the browser it stays in the field until the server has it.
+    return sent.then(() => navigate({ to: '/c/$id', params: { id: conversationOf(place) ?? '' } }));
+  };
   return (
     <main id="main" className="talk empty">
       <div className="hello">
         <h1>What would you like to know?</h1>
         <p className="quiet">Leave any time. Answers keep running and wait for you here.</p>
       </div>
-      <Composer
-        draft="new"
-        chooseAgent
-        onSend={(message, attachments, agentDefinitionId) => {
-          const place = newPlace();
-          const sent = outbox.add({ place, message, attachments, agentDefinitionId });
-          if (sent === null) {
-            void navigate({ to: '/new/$place', params: { place } });
-            return null;
-          }
-          // Without a place for it in the browser it stays in the field until the server has it.
-          return sent.then(() => navigate({ to: '/c/$id', params: { id: conversationOf(place) ?? '' } }));
-        }}
-      />
+      <Composer draft="new" chooseAgent onSend={send} />
+      <Starters onChoose={(question) => void send(question)?.catch(toastError)} />
     </main>
   );
 }
@@ -88,24 +71,17 @@ export function NewTalk({ place }: { place: string }) {
   // Deleted: there is nothing here.
   if (unsent.length === 0 && conversation === undefined) return <Navigate to="/" replace />;
   return (
-    <Surrounded current={null}>
-      <main id="main" className="talk">
-        <div className="head">
-          <h1>New chat</h1>
-        </div>
-        <div className="said">
-          <ol className="items">
-            <UnsentMessages unsent={unsent} />
-          </ol>
-          {view.notices.some(({ kind }) => kind === 'rewound') ? (
-            <p className="notice" role="status">
-              The server's database has lost the end of this chat. This is what it still has: send lost messages again.
-            </p>
-          ) : null}
-        </div>
-        <Composer draft={place} isBusy onSend={(message, attachments) => outbox.add({ place, message, attachments })} />
-      </main>
-    </Surrounded>
+    <main id="main" className="talk">
+      <div className="head">
+        <h1>New chat</h1>
+      </div>
+      <div className="said">
+        <ol className="items">
+          <UnsentMessages unsent={unsent} />
+        </ol>
+      </div>
+      <Composer draft={place} isBusy onSend={(message, attachments) => outbox.add({ place, message, attachments })} />
+    </main>
   );
 }
 
@@ -131,6 +107,7 @@ function Conversation({ id }: { id: string }) {
           aria-expanded={isShown}
           onClick={() => fold(isShown)}
         >
+          <SquareTerminal className="icon" />
           Consoles{consoles.open.length > 0 ? ` (${consoles.open.length})` : ''}
           {pinned && !isShown ? <span className="quiet"> ◆ {pinned.about.title}</span> : null}
         </button>
@@ -156,12 +133,13 @@ interface TalkProps {
 
 function Talk({ id, attached, children }: TalkProps) {
   const { view, status, error, complete } = useTranscript(id);
+  const navigate = useNavigate();
   const [refused, setRefused] = useState<unknown>(null);
   const scroller = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
   const active = view.active;
-  // The agent that answers now, or answered last: a handoff changes it.
-  const current = view.turns.findLast((turn) => turn.agent)?.agent;
+  /** The end of the conversation is out of sight. */
+  const [isAway, setAway] = useState(false);
   // Which run answers which message.
   const answers = useMemo(() => new Map(view.turns.map((turn) => [turn.messageId, turn.runId])), [view.turns]);
   // The view stays at the end, unless the user has scrolled away from it.
@@ -208,6 +186,24 @@ function Talk({ id, attached, children }: TalkProps) {
   }, [asked, send]);
   const resume = useCallback((runId: string) => void attempt(() => client.resume(runId)).catch(() => {}), [attempt]);
   const takeBack = useCallback((runId: string) => void attempt(() => client.cancel(runId)).catch(() => {}), [attempt]);
+  const jump = () => {
+    follows.current = true;
+    const element = scroller.current;
+    element?.scrollTo({ top: element.scrollHeight });
+    element?.focus({ preventScroll: true });
+  };
+  // The same question again, in a branch: this conversation stays as it is.
+  const regenerated = last?.status === 'completed' ? last : undefined;
+  const question = view.messages.find((message) => message.id === regenerated?.messageId)?.content;
+  const regenerate = useCallback(
+    (runId: string) =>
+      void attempt(async () => {
+        const fork = await client.fork(runId, { step: 0, message: question });
+        const { conversationId } = await client.runs.get(fork.runId);
+        if (conversationId) await navigate({ to: '/c/$id', params: { id: conversationId } });
+      }).catch(() => {}),
+    [attempt, question, navigate],
+  );
   const entry = (item: Item, nth: number) =>
     item.type === 'message' ? (
       <UserMessage message={item.message} runId={item.message.runId ?? answers.get(item.message.id)} />
@@ -218,17 +214,16 @@ function Talk({ id, attached, children }: TalkProps) {
         onComplete={complete}
         onRetry={asked && item.turn === last ? retry : undefined}
         onContinue={item.turn === last && item.turn.status === 'paused' ? resume : undefined}
+        onRegenerate={item.turn === regenerated && question !== undefined ? regenerate : undefined}
         onTakeBack={item.turn === active ? undefined : takeBack}
       />
     );
   if (error?.status === 404) return <NotFound what="This chat" />;
   return (
     <main id="main" className="talk">
-      <div className="head">
-        <h1 title={title}>{title || 'Chat'}</h1>
-        <span className="quiet">{current ? `Agent: ${current}` : ''}</span>
+      <Head title={title} view={view}>
         {children}
-      </div>
+      </Head>
       <div
         ref={scroller}
         className="said"
@@ -239,6 +234,7 @@ function Talk({ id, attached, children }: TalkProps) {
         tabIndex={0}
         onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
           follows.current = scrollHeight - scrollTop - clientHeight < NEAR;
+          setAway(!follows.current);
         }}
       >
         <div>
@@ -249,9 +245,21 @@ function Talk({ id, attached, children }: TalkProps) {
             ))}
             <UnsentMessages unsent={unsent} />
           </ol>
+          {view.notices.some(({ kind }) => kind === 'rewound') ? (
+            <p className="notice" role="status">
+              The server's database has lost the end of this chat. This is what it still has: send lost messages again.
+            </p>
+          ) : null}
         </div>
       </div>
       <Announcements view={view} />
+      {isAway ? (
+        <div className="to-end">
+          <button type="button" onClick={jump}>
+            <ArrowDown className="icon" /> {active ? 'Jump to live' : 'Jump to latest'}
+          </button>
+        </div>
+      ) : null}
       <Connection status={status} />
       {error ? <ErrorNote error={error} /> : null}
       {refused ? <ErrorNote error={refused} /> : null}

@@ -1,4 +1,6 @@
 // Lists the attachments of the message being written: text files, uploaded files, and uploads in progress.
+import { X } from 'lucide-react';
+import { IconButton } from '../ui/Button';
 import type { TextFile } from './files';
 import { contentOf, isShownImage, type StoredFile, sizeOf, type Upload } from './uploads';
 
@@ -13,9 +15,7 @@ interface Props {
 export function Chips({ files, attachments, uploads, onLeaveOut, onRetry }: Props) {
   if (files.length + attachments.length + uploads.length === 0) return null;
   const leaveOut = (name: string, what: TextFile | StoredFile | Upload) => (
-    <button type="button" className="plain small" aria-label={`Remove ${name}`} onClick={() => onLeaveOut(what)}>
-      ✕
-    </button>
+    <IconButton icon={X} label="Remove" name={`Remove ${name}`} className="small" onClick={() => onLeaveOut(what)} />
   );
   return (
     <ul className="chips" aria-label="Attached files">

@@ -1,8 +1,10 @@
 // The message field. Enter sends, Shift+Enter inserts a line break. Unsent text is kept as a draft.
 import { useQuery } from '@tanstack/react-query';
+import { ArrowUp, CornerUpRight, ListPlus, Paperclip, Square } from 'lucide-react';
 import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { IconButton } from '../ui/Button';
 import { ErrorNote } from '../ui/parts';
 import { Chips } from './Chips';
 import { EMPTY, useDraft } from './draft';
@@ -35,6 +37,8 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
   /** What is in the field is on its way; the browser has no other place for it. */
   const [isHeld, setHeld] = useState(false);
   const [isUnkept, setUnkept] = useState(false);
+  /** Files are held over it. */
+  const [isOver, setOver] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
   useEffect(() => {
@@ -124,10 +128,17 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
   };
   return (
     <form
-      className="composer"
-      onDragOver={(event) => event.preventDefault()}
+      className={isOver ? 'composer over' : 'composer'}
+      onDragOver={(event) => {
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={(event) => {
+        if (!event.currentTarget.contains(event.relatedTarget as Node | null)) setOver(false);
+      }}
       onDrop={(event) => {
         event.preventDefault();
+        setOver(false);
         void attach(event.dataTransfer.files);
       }}
       onSubmit={(event) => {
@@ -135,25 +146,89 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
         void send();
       }}
     >
-      <label htmlFor="words" className="hidden">
-        Message
-      </label>
-      <textarea
-        id="words"
-        ref={field}
-        rows={1}
-        value={words}
-        readOnly={isHeld}
-        placeholder={isBusy ? 'Queue a follow-up, or steer the current answer' : 'Ask anything'}
-        onChange={(event) => write({ words: event.target.value })}
-        onKeyDown={onKeyDown}
-        onPaste={(event) => {
-          if (event.clipboardData.files.length === 0) return;
-          event.preventDefault();
-          void attach(event.clipboardData.files);
-        }}
-      />
-      <Chips files={files} attachments={attachments} uploads={uploads} onLeaveOut={leaveOut} onRetry={retry} />
+      <div className="box">
+        <label htmlFor="words" className="hidden">
+          Message
+        </label>
+        <textarea
+          id="words"
+          ref={field}
+          rows={1}
+          value={words}
+          readOnly={isHeld}
+          placeholder={isBusy ? 'Queue a follow-up, or steer the current answer' : 'Ask anything'}
+          onChange={(event) => write({ words: event.target.value })}
+          onKeyDown={onKeyDown}
+          onPaste={(event) => {
+            if (event.clipboardData.files.length === 0) return;
+            event.preventDefault();
+            void attach(event.clipboardData.files);
+          }}
+        />
+        <Chips files={files} attachments={attachments} uploads={uploads} onLeaveOut={leaveOut} onRetry={retry} />
+        <p className="drop quiet" hidden={!isOver}>
+          Drop files to attach them
+        </p>
+        <div className="controls">
+          <input
+            ref={picker}
+            type="file"
+            multiple
+            hidden
+            aria-label="Attach files"
+            onChange={(event) => {
+              void attach(event.target.files ?? []);
+              event.target.value = '';
+            }}
+          />
+          <IconButton
+            icon={Paperclip}
+            label="Attach images, PDF, audio or text files"
+            onClick={() => picker.current?.click()}
+          />
+          {chooseAgent && agents.length > 0 ? (
+            <select
+              aria-label="Agent"
+              className="small agent"
+              title={agents.find((one) => one.id === chosen)?.description}
+              value={chosen}
+              onChange={(event) => setAgent(event.target.value)}
+            >
+              <option value={PLAIN}>No agent (plain chat)</option>
+              {agents.map((one) => (
+                <option key={one.id} value={one.id} title={one.description}>
+                  {one.name}
+                </option>
+              ))}
+            </select>
+          ) : null}
+          <span className="fill" />
+          {onSteer ? (
+            <button
+              type="button"
+              className="small"
+              disabled={isEmpty || attachments.length > 0 || uploads.length > 0}
+              title={
+                attachments.length > 0
+                  ? 'Files can’t be added to the current answer. Queue the message instead.'
+                  : 'The agent takes this into account in its next step'
+              }
+              onClick={() => void hand(onSteer)}
+            >
+              <CornerUpRight className="icon" /> Steer
+            </button>
+          ) : null}
+          {onStop ? <IconButton icon={Square} label="Stop" keys="Escape" className="stop" onClick={stop} /> : null}
+          <IconButton
+            type="submit"
+            icon={isBusy ? ListPlus : ArrowUp}
+            label={isBusy ? 'Queue' : 'Send'}
+            keys="Enter"
+            className="primary"
+            disabled={isEmpty || isUploading}
+          />
+        </div>
+      </div>
       <p className="note quiet" role="status" hidden={lacks === ''}>
         {lacks}
       </p>
@@ -165,59 +240,6 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
         </p>
       ) : null}
       {about}
-      <div className="controls">
-        {chooseAgent && agents.length > 0 ? (
-          <select aria-label="Agent" value={chosen} onChange={(event) => setAgent(event.target.value)}>
-            <option value={PLAIN}>No agent (plain chat)</option>
-            {agents.map((one) => (
-              <option key={one.id} value={one.id} title={one.description}>
-                {one.name}
-              </option>
-            ))}
-          </select>
-        ) : null}
-        <input
-          ref={picker}
-          type="file"
-          multiple
-          hidden
-          aria-label="Attach files"
-          onChange={(event) => {
-            void attach(event.target.files ?? []);
-            event.target.value = '';
-          }}
-        />
-        <button
-          type="button"
-          title="Attach images, PDF, audio or text files. You can also paste or drop them."
-          onClick={() => picker.current?.click()}
-        >
-          Attach
-        </button>
-        <span className="fill" />
-        {onSteer ? (
-          <button
-            type="button"
-            disabled={isEmpty || attachments.length > 0 || uploads.length > 0}
-            title={
-              attachments.length > 0
-                ? 'Files can’t be added to the current answer. Queue the message instead.'
-                : 'The agent takes this into account in its next step'
-            }
-            onClick={() => void hand(onSteer)}
-          >
-            Steer
-          </button>
-        ) : null}
-        {onStop ? (
-          <button type="button" title="Stop the answer (Escape)" onClick={stop}>
-            Stop
-          </button>
-        ) : null}
-        <button type="submit" className="primary" disabled={isEmpty || isUploading}>
-          {isBusy ? 'Queue' : 'Send'}
-        </button>
-      </div>
     </form>
   );
 }

@@ -1,11 +1,13 @@
 // Lets the reader rate an answer and change the rating. Ratings from earlier visits are not shown.
+import { ThumbsDown, ThumbsUp } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/http';
+import { IconButton } from '../ui/Button';
 import { ErrorNote } from '../ui/parts';
 
 const CHOICES = [
-  { helped: true, sign: '👍', name: 'Helpful' },
-  { helped: false, sign: '👎', name: 'Not helpful' },
+  { helped: true, icon: ThumbsUp, name: 'Helpful' },
+  { helped: false, icon: ThumbsDown, name: 'Not helpful' },
 ];
 
 export function Feedback({ messageId }: { messageId: string }) {
@@ -22,19 +24,15 @@ export function Feedback({ messageId }: { messageId: string }) {
   };
   return (
     <>
-      <span role="group" aria-label="Did this answer help?">
-        {CHOICES.map(({ helped, sign, name }) => (
-          <button
+      <span role="group" aria-label="Did this answer help?" className="group">
+        {CHOICES.map(({ helped, icon, name }) => (
+          <IconButton
             key={name}
-            type="button"
-            className="plain small"
-            aria-label={name}
-            title={name}
+            icon={icon}
+            label={name}
             aria-pressed={rating === helped}
             onClick={() => void rate(helped)}
-          >
-            {sign}
-          </button>
+          />
         ))}
       </span>
       {error ? <ErrorNote error={error} /> : null}

@@ -124,7 +124,7 @@ export const Markdown = memo(function Markdown({ text, isLive, isNear = true }: 
   // So many wait for their dress until what is urgent is done: at first those before the end, then none.
   const waiting = useDeferredValue(0, isLive ? 0 : Math.max(0, stretches.length - (isNear ? AT_ONCE : 0)));
   return (
-    <div className="markdown">
+    <div className={isLive ? 'markdown live' : 'markdown'}>
       {stretches.map((blocks, nth) => (
         <Stretch
           key={nth}
@@ -145,7 +145,6 @@ export const Markdown = memo(function Markdown({ text, isLive, isNear = true }: 
           </ol>
         </section>
       ) : null}
-      {isLive ? <span className="cursor" aria-hidden="true" /> : null}
     </div>
   );
 });

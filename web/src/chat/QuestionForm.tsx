@@ -51,7 +51,9 @@ export function QuestionForm({ question, plan }: { question: Question; plan?: Pl
         ) : question.interactionType === 'text' ? (
           <>
             <input value={words} onChange={(event) => setWords(event.target.value)} aria-label="Your answer" required />
-            <button type="submit">Answer</button>
+            <button type="submit" className="primary">
+              Answer
+            </button>
             {/* A field of a tool's form can be skipped, or its form declined. */}
             {question.options.map((option) => (
               <button key={option.value} type="button" onClick={() => void answer(option.value)}>
@@ -77,7 +79,9 @@ export function QuestionForm({ question, plan }: { question: Question; plan?: Pl
                 {option.label}
               </label>
             ))}
-            <button type="submit">Answer</button>
+            <button type="submit" className="primary">
+              Answer
+            </button>
           </>
         ) : (
           question.options.map((option) => (

@@ -1,7 +1,9 @@
 // Shows one turn of an agent: its streaming text, tool calls, sub-agents, questions and outcome.
 import { Link } from '@tanstack/react-router';
+import { Bot, Play, RefreshCw, Wrench } from 'lucide-react';
 import { Fragment, memo, type ReactNode, useEffect, useRef } from 'react';
 import type { Part, ToolCall, Turn } from '../stream';
+import { IconButton } from '../ui/Button';
 import { CopyButton, duration, Folded, Payload, State } from '../ui/parts';
 import { Attachments } from './Attachments';
 import { DagProgress, MAKES_TASKS } from './DagProgress';
@@ -10,6 +12,7 @@ import { Markdown } from './Markdown';
 import { Operations } from './Operations';
 import { asksAbout, isStepOf, MAKES_PLAN, PlanTimeline, usePlan } from './PlanTimeline';
 import { QuestionForm } from './QuestionForm';
+import { Silence } from './Silence';
 import { filesIn } from './uploads';
 
 const OVER = ['completed', 'failed', 'cancelled', 'paused'];
@@ -30,6 +33,8 @@ interface Props {
   onRetry?: ((turn: Turn) => void) | undefined;
   /** Lets a paused turn go on. */
   onContinue?: ((runId: string) => void) | undefined;
+  /** Asks the same in a branch. */
+  onRegenerate?: ((runId: string) => void) | undefined;
   /** Takes a message back that waits for its turn. */
   onTakeBack?: ((runId: string) => void) | undefined;
 }
@@ -40,6 +45,7 @@ export const TurnView = memo(function TurnView({
   onComplete,
   onRetry,
   onContinue,
+  onRegenerate,
   onTakeBack,
 }: Props) {
   const isOver = OVER.includes(turn.status);
@@ -59,6 +65,7 @@ export const TurnView = memo(function TurnView({
   return (
     <article ref={place} className="turn" aria-label={turn.agent ?? 'Answer'} aria-busy={!isOver}>
       <header>
+        <Bot className="icon" />
         <b>{turn.agent ?? 'Answer'}</b> <span className="quiet">{turn.model ?? ''}</span>{' '}
         {turn.status === 'completed' ? null : <State state={turn.status} />}
       </header>
@@ -102,24 +109,34 @@ export const TurnView = memo(function TurnView({
         ))}
       {turn.details && turn.details.length > 0 ? <Details details={turn.details} /> : null}
       <footer>
-        {isOver ? <CopyButton text={() => turn.text} of="the answer" /> : <span className="pulse" aria-hidden="true" />}
+        {isOver ? (
+          <CopyButton text={() => turn.text} of="the answer" />
+        ) : (
+          <>
+            <span className="pulse" aria-hidden="true" />
+            <Silence turn={turn} />
+          </>
+        )}
         {turn.message && turn.status === 'completed' ? <Feedback messageId={turn.message.id} /> : null}
+        {onRegenerate ? (
+          <IconButton icon={RefreshCw} label="Regenerate in a new branch" onClick={() => onRegenerate(runId)} />
+        ) : null}
         {onContinue ? (
           <button type="button" className="small" onClick={() => onContinue(runId)}>
-            Continue
+            <Play className="icon" /> Continue
           </button>
         ) : null}
         {onRetry ? (
-          <button type="button" className="plain small" onClick={() => onRetry(turn)}>
-            Retry
+          <button type="button" className="small" onClick={() => onRetry(turn)}>
+            <RefreshCw className="icon" /> Retry
           </button>
         ) : null}
         {onTakeBack && turn.status === 'queued' ? (
-          <button type="button" className="plain small" onClick={() => onTakeBack(runId)}>
+          <button type="button" className="small" onClick={() => onTakeBack(runId)}>
             Cancel message
           </button>
         ) : null}
-        <Link to="/runs/$id" params={{ id: turn.runId }} className="quiet">
+        <Link to="/runs/$id" params={{ id: turn.runId }} className="trace quiet">
           View trace
         </Link>
         {turn.usage ? <Used turn={turn} /> : null}
@@ -242,7 +259,7 @@ const OnePart = memo(function OnePart({
       return <Markdown text={part.text} isLive={isLive} isNear={isNear} />;
     case 'reasoning':
       return (
-        <Folded label={<span className="quiet">Reasoning</span>}>
+        <Folded className="reasons" label={<span className="quiet">Reasoning</span>}>
           {() => <p className="reasoning">{part.text}</p>}
         </Folded>
       );
@@ -270,8 +287,10 @@ const OnePart = memo(function OnePart({
 function Call({ call }: { call: ToolCall }) {
   return (
     <Folded
+      className={`call ${call.status}`}
       label={
         <>
+          <Wrench className="icon" />
           <code>{call.tool}</code> <State state={call.status} />{' '}
           <span className="quiet">{duration(call.durationMs)}</span>
         </>

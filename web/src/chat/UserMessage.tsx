@@ -1,8 +1,10 @@
 // Shows a user message. Editing it starts a branch: a new conversation based on the messages before it.
 import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
+import { Pencil } from 'lucide-react';
 import { type FormEvent, memo, useState } from 'react';
 import { client, type Message } from '../stream';
+import { IconButton } from '../ui/Button';
 import { CopyButton, ErrorNote, Folded, Payload } from '../ui/parts';
 import { Attachments } from './Attachments';
 import { splitFiles } from './files';
@@ -31,11 +33,7 @@ export const UserMessage = memo(function UserMessage({
           <Attachments files={message.attachments ?? []} />
           <div className="row-actions">
             <CopyButton text={() => message.content} of="your message" />
-            {runId ? (
-              <button type="button" className="plain small" onClick={() => setEdited(true)}>
-                Edit
-              </button>
-            ) : null}
+            {runId ? <IconButton icon={Pencil} label="Edit" onClick={() => setEdited(true)} /> : null}
           </div>
         </>
       )}

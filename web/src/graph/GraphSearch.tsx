@@ -16,7 +16,7 @@ const MODES = [
 export function GraphSearch() {
   const me = useMe();
   const { q } = useSearch({ from: '/graph' });
-  useTitle(q ? `Graph: ${q}` : 'Graph');
+  useTitle(q ? `Knowledge graph: ${q}` : 'Knowledge graph');
   const navigate = useNavigate({ from: '/graph' });
   const [words, setWords] = useState(q ?? '');
   const types = useQuery({
@@ -26,7 +26,7 @@ export function GraphSearch() {
   });
   return (
     <main id="main" className="page wide">
-      <h1>Graph</h1>
+      <h1>Knowledge graph</h1>
       <search>
         <form
           className="search"
@@ -45,7 +45,9 @@ export function GraphSearch() {
             onChange={(event) => setWords(event.target.value)}
             placeholder="Search the graph"
           />
-          <button type="submit">Search</button>
+          <button type="submit" className="primary">
+            Search
+          </button>
         </form>
       </search>
       {q ? (

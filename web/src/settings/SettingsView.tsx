@@ -1,25 +1,19 @@
-// The settings for admins, one section at a time.
+// The settings, one section at a time. Some are for admins.
 import { Link, useSearch } from '@tanstack/react-router';
 import type { ComponentType } from 'react';
 import { isAdmin, useMe } from '../api/me';
 import { useTitle } from '../ui/title';
-import { Agents } from './Agents';
-import { DataSources } from './DataSources';
+import { Appearance } from './Appearance';
 import { Keys } from './Keys';
-import { McpServers } from './McpServers';
 import { Members } from './Members';
 import { Prices } from './Prices';
-import { Programs } from './Programs';
 import { Prompts } from './Prompts';
 import type { PartName } from './parts';
 import { Usage } from './Usage';
 
 const PARTS: Record<PartName, [string, ComponentType]> = {
-  agents: ['Agents', Agents],
+  appearance: ['Appearance', Appearance],
   prompts: ['Prompts and routing', Prompts],
-  servers: ['MCP servers', McpServers],
-  programs: ['Programs', Programs],
-  sources: ['Data sources', DataSources],
   members: ['Members', Members],
   keys: ['API keys', Keys],
   usage: ['Usage', Usage],
@@ -28,27 +22,31 @@ const PARTS: Record<PartName, [string, ComponentType]> = {
 
 export function SettingsView() {
   const me = useMe();
-  const { part = 'agents' } = useSearch({ from: '/settings' });
+  const { part = 'appearance' } = useSearch({ from: '/settings' });
   const [, Part] = PARTS[part];
   useTitle(`${PARTS[part][0]}: Settings`);
   return (
-    <main id="main" className="page wide">
+    <main id="main" className="page">
       <div className="title">
         <h1>Settings</h1>
-        <nav className="parts" aria-label="Settings sections">
-          {Object.entries(PARTS).map(([name, [label]]) => (
-            <Link
-              key={name}
-              to="/settings"
-              search={{ part: name as PartName }}
-              aria-current={name === part ? 'page' : undefined}
-            >
-              {label}
-            </Link>
-          ))}
-        </nav>
       </div>
-      {isAdmin(me) ? <Part /> : <p className="note quiet">You need admin access to change settings.</p>}
+      <nav className="parts" aria-label="Settings sections">
+        {Object.entries(PARTS).map(([name, [label]]) => (
+          <Link
+            key={name}
+            to="/settings"
+            search={{ part: name as PartName }}
+            aria-current={name === part ? 'page' : undefined}
+          >
+            {label}
+          </Link>
+        ))}
+      </nav>
+      {isAdmin(me) || part === 'appearance' ? (
+        <Part />
+      ) : (
+        <p className="note quiet">You need admin access to change settings.</p>
+      )}
     </main>
   );
 }

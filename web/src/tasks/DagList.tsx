@@ -1,27 +1,29 @@
 // Lists task graphs (DAGs), newest first.
 import { Link } from '@tanstack/react-router';
+import { Workflow } from 'lucide-react';
 import type { Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { More, usePages } from '../api/pages';
+import { Empty } from '../ui/Empty';
 import { Ago, ErrorNote, State, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 
 export function DagList() {
-  useTitle('Tasks');
+  useTitle('Workflows');
   const me = useMe();
   const dags = usePages<Schemas['DagPage']['items'][number]>(['dags'], `/api/projects/${me.projectId}/task-dags`, {
     refetchMs: 5_000,
   });
   return (
     <main id="main" className="page">
-      <h1>Tasks</h1>
+      <h1>Workflows</h1>
       {dags.reading.isError ? <ErrorNote error={dags.reading.error} /> : null}
-      {dags.reading.isPending ? <Waiting what="tasks" /> : null}
+      {dags.reading.isPending ? <Waiting what="workflows" /> : null}
       {dags.reading.isSuccess && dags.items.length === 0 ? (
-        <p className="note quiet">
-          No tasks yet. Agents create them with <code>create_tasks</code>. You can create them with{' '}
+        <Empty icon={Workflow} title="No workflows yet">
+          Agents create task graphs with <code>create_tasks</code>. You can create one with{' '}
           <code>rejoin tasks apply FILE.yaml</code>.
-        </p>
+        </Empty>
       ) : null}
       {dags.items.length > 0 ? (
         <table>
@@ -35,9 +37,9 @@ export function DagList() {
           </thead>
           <tbody>
             {dags.items.map((dag) => (
-              <tr key={dag.id}>
+              <tr key={dag.id} className="leads">
                 <td>
-                  <Link to="/tasks/$id" params={{ id: dag.id }}>
+                  <Link to="/tasks/$id" params={{ id: dag.id }} className="row-link">
                     {dag.name}
                   </Link>
                 </td>

@@ -1,13 +1,16 @@
-// A modal dialog. Escape closes it and returns the focus to where it was.
-import { type ReactNode, useLayoutEffect, useRef } from 'react';
+// Modal dialogs. Escape closes them and returns the focus to where it was.
+import { X } from 'lucide-react';
+import { type ReactNode, useLayoutEffect, useRef, useSyncExternalStore } from 'react';
+import { IconButton } from './Button';
 
 interface DialogProps {
   title: string;
+  className?: string;
   onClose: () => void;
   children: ReactNode;
 }
 
-export function Dialog({ title, onClose, children }: DialogProps) {
+export function Dialog({ title, className, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
     const element = dialog.current;
@@ -18,6 +21,7 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   return (
     <dialog
       ref={dialog}
+      className={className}
       aria-label={title}
       onCancel={(event) => {
         event.preventDefault();
@@ -26,11 +30,60 @@ export function Dialog({ title, onClose, children }: DialogProps) {
     >
       <div className="title">
         <h2>{title}</h2>
-        <button type="button" className="plain actions" aria-label="Close" onClick={() => onClose()}>
-          ×
-        </button>
+        <IconButton icon={X} label="Close" className="actions" onClick={() => onClose()} />
       </div>
       {children}
     </dialog>
+  );
+}
+
+interface Request {
+  title: string;
+  detail: string;
+  /** What the button says. */
+  action: string;
+}
+
+let asked: (Request & { settle: (agreed: boolean) => void }) | null = null;
+const listeners = new Set<() => void>();
+
+/** Asks before something is done that can't be undone. */
+export function confirmed(request: Request): Promise<boolean> {
+  return new Promise((resolve) => {
+    asked?.settle(false);
+    asked = {
+      ...request,
+      settle: (agreed) => {
+        asked = null;
+        for (const listener of listeners) listener();
+        resolve(agreed);
+      },
+    };
+    for (const listener of listeners) listener();
+  });
+}
+
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
+}
+
+/** Shows what `confirmed` asks. */
+export function Confirmations() {
+  const request = useSyncExternalStore(subscribe, () => asked);
+  if (request === null) return null;
+  const { title, detail, action, settle } = request;
+  return (
+    <Dialog title={title} className="narrow" onClose={() => settle(false)}>
+      <p>{detail}</p>
+      <div className="controls">
+        <button type="button" onClick={() => settle(false)}>
+          Cancel
+        </button>
+        <button type="button" className="danger" autoFocus onClick={() => settle(true)}>
+          {action}
+        </button>
+      </div>
+    </Dialog>
   );
 }

@@ -1,25 +1,17 @@
 // Small components that all views share.
+import { Check, Copy } from 'lucide-react';
 import { type ReactNode, useEffect, useState } from 'react';
 import { Problem } from '../api/http';
+import { IconButton } from './Button';
 
 export { duration } from './duration';
 
 /** What a state is called in the style sheet: good, bad, busy or quiet. */
 function tone(state: string): string {
-  if (['completed', 'resolved', 'answered', 'approved', 'alive'].includes(state)) return 'good';
+  if (['completed', 'resolved', 'answered', 'approved', 'alive', 'active'].includes(state)) return 'good';
   if (['failed', 'error', 'outcome_unknown', 'dead', 'lost'].includes(state)) return 'bad';
   if (
-    [
-      'running',
-      'queued',
-      'pending',
-      'in_progress',
-      'active',
-      'started',
-      'waiting',
-      'executing',
-      'pending_review',
-    ].includes(state)
+    ['running', 'queued', 'pending', 'in_progress', 'started', 'waiting', 'executing', 'pending_review'].includes(state)
   )
     return 'busy';
   return 'quiet';
@@ -60,6 +52,7 @@ export function ErrorNote({ error }: { error: unknown }) {
   );
 }
 
+/** Keeps the place of what is loading. */
 export function Waiting({ what }: { what: string }) {
   // Shown only where it takes a while: what flashes, disturbs.
   const [late, setLate] = useState(false);
@@ -68,9 +61,12 @@ export function Waiting({ what }: { what: string }) {
     return () => clearTimeout(timer);
   }, []);
   return late ? (
-    <p className="note quiet" role="status">
-      Loading {what}…
-    </p>
+    <div className="skeleton" role="status">
+      <p className="hidden">Loading {what}…</p>
+      <span />
+      <span />
+      <span />
+    </div>
   ) : null;
 }
 
@@ -92,16 +88,18 @@ export function Payload({ value }: { value: unknown }) {
 /** A disclosure that is closed at first; its content is rendered when it is opened. */
 export function Folded({
   label,
+  className = '',
   open = false,
   children,
 }: {
   label: ReactNode;
+  className?: string;
   open?: boolean;
   children: () => ReactNode;
 }) {
   const [isOpen, setOpen] = useState(open);
   return (
-    <details className="folded" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+    <details className={`folded ${className}`} open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{label}</summary>
       {isOpen ? <div className="inside">{children()}</div> : null}
     </details>
@@ -111,19 +109,18 @@ export function Folded({
 /** `of`: what is copied, for people who hear the button without what is around it. */
 export function CopyButton({ text, label = 'Copy', of }: { text: () => string; label?: string; of?: string }) {
   const [done, setDone] = useState(false);
+  const shown = done ? 'Copied' : label;
   return (
-    <button
-      type="button"
-      className="plain small"
-      aria-label={of === undefined ? undefined : `${done ? 'Copied' : label}: ${of}`}
+    <IconButton
+      icon={done ? Check : Copy}
+      label={shown}
+      name={of === undefined ? undefined : `${shown}: ${of}`}
       onClick={() => {
         void navigator.clipboard?.writeText(text()).then(() => {
           setDone(true);
           setTimeout(() => setDone(false), 1_500);
         });
       }}
-    >
-      {done ? 'Copied' : label}
-    </button>
+    />
   );
 }

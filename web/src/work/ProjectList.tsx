@@ -1,10 +1,12 @@
 // Lists the projects of the work graph, newest first.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
+import { FolderKanban } from 'lucide-react';
 import type { FormEvent } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { More, usePages } from '../api/pages';
+import { Empty } from '../ui/Empty';
 import { Failed } from '../ui/Failed';
 import { Ago, ErrorNote, ReadOnlyKey, State, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
@@ -13,20 +15,20 @@ import { FROM_HERE } from './moves';
 import './work.css';
 
 export function ProjectList() {
-  useTitle('Work');
+  useTitle('Projects');
   const me = useMe();
   const mayWrite = me.scopes.includes('write');
   const projects = usePages<Entity>(['work-projects'], '/api/onto/projects');
   return (
     <main id="main" className="page">
-      <h1>Work</h1>
+      <h1>Projects</h1>
       {projects.reading.isError ? <Failed reading={projects.reading} /> : null}
       {projects.reading.isPending ? <Waiting what="projects" /> : null}
       {projects.reading.isSuccess && projects.items.length === 0 ? (
-        <p className="note quiet">
-          No projects yet. Agents create them with <code>create_onto_project</code>.{' '}
-          {mayWrite ? 'You can create one below.' : <ReadOnlyKey action="Creating projects" />}
-        </p>
+        <Empty icon={FolderKanban} title="No projects yet">
+          A project has a board of tasks, and documents. Agents create projects with <code>create_onto_project</code>.{' '}
+          {mayWrite ? 'Enter a name to create one.' : <ReadOnlyKey action="Creating projects" />}
+        </Empty>
       ) : null}
       {mayWrite ? <NewProject /> : null}
       {projects.items.length > 0 ? (
@@ -40,9 +42,9 @@ export function ProjectList() {
           </thead>
           <tbody>
             {projects.items.map((project) => (
-              <tr key={project.id}>
+              <tr key={project.id} className="leads">
                 <td>
-                  <Link to="/work/$projectId" params={{ projectId: project.id }}>
+                  <Link to="/work/$projectId" params={{ projectId: project.id }} className="row-link">
                     {project.name}
                   </Link>
                 </td>
@@ -85,8 +87,8 @@ function NewProject() {
     <>
       <form className="search" onSubmit={submit}>
         <input name="name" required pattern=".*\S.*" aria-label="New project name" placeholder="New project name" />
-        <button type="submit" disabled={make.isPending}>
-          Create
+        <button type="submit" className="primary" disabled={make.isPending}>
+          Create project
         </button>
       </form>
       {make.isError ? <ErrorNote error={make.error} /> : null}

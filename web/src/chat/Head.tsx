@@ -1,0 +1,53 @@
+// The head of a conversation: its title, its agent, and what can be done with all of it.
+
+import { useNavigate } from '@tanstack/react-router';
+import { Braces, Ellipsis, FileText, Link2, ListTree } from 'lucide-react';
+import type { ReactNode } from 'react';
+import type { TranscriptView } from '../stream';
+import { IconButton } from '../ui/Button';
+import { download } from '../ui/download';
+import { Menu, MenuItem, MenuLine } from '../ui/Menu';
+import { toast } from '../ui/toasts';
+import { asMarkdown } from './export';
+
+interface HeadProps {
+  title: string;
+  view: TranscriptView;
+  children?: ReactNode;
+}
+
+export function Head({ title, view, children }: HeadProps) {
+  const navigate = useNavigate();
+  // The agent that answers now, or answered last: a handoff changes it.
+  const current = view.turns.findLast((turn) => turn.agent)?.agent;
+  const last = view.turns.at(-1);
+  const name = (title || 'chat').replaceAll(/[^\p{L}\p{N}]+/gu, '-').slice(0, 60);
+  const copyLink = () => void navigator.clipboard?.writeText(location.href).then(() => toast('Link copied.'));
+  const exportJson = () =>
+    download(`${name}.json`, 'application/json', JSON.stringify({ title, messages: view.messages }, null, 2));
+  return (
+    <div className="head">
+      <h1 title={title}>{title || 'Chat'}</h1>
+      {current ? <span className="quiet agent">Agent: {current}</span> : null}
+      <span className="fill" />
+      {children}
+      <Menu trigger={<IconButton icon={Ellipsis} label="Chat actions" />}>
+        <MenuItem icon={Link2} onSelect={copyLink}>
+          Copy link
+        </MenuItem>
+        {last ? (
+          <MenuItem icon={ListTree} onSelect={() => void navigate({ to: '/runs/$id', params: { id: last.runId } })}>
+            View the last run
+          </MenuItem>
+        ) : null}
+        <MenuLine />
+        <MenuItem icon={FileText} onSelect={() => download(`${name}.md`, 'text/markdown', asMarkdown(title, view))}>
+          Export as Markdown
+        </MenuItem>
+        <MenuItem icon={Braces} onSelect={exportJson}>
+          Export as JSON
+        </MenuItem>
+      </Menu>
+    </div>
+  );
+}

@@ -1,0 +1,191 @@
+// The command palette: finds views, chats and actions by their names. Arrow keys choose, Enter opens.
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { Contrast, Keyboard, LogOut, type LucideIcon, MessageSquare, Moon, PanelLeft, Search, Sun } from 'lucide-react';
+import { useEffect, useLayoutEffect, useRef, useState } from 'react';
+import { api, query, type Schemas, signOut } from '../api/http';
+import * as localStore from '../api/localStore';
+import { isAdmin, useMe } from '../api/me';
+import { shownTitle } from '../chat/titles';
+import { setLook, useLook } from '../ui/theme';
+import { openDialog, toggleSidebar } from './frame';
+import { MODIFIER, placeOf, viewsFor } from './navigation';
+
+interface Command {
+  key: string;
+  group: 'Actions' | 'Go to' | 'Chats';
+  name: string;
+  hint?: string;
+  icon: LucideIcon;
+  run: () => void;
+}
+
+/** Chats that are shown. */
+const CHATS = 8;
+/** Pause in typing after which chats are searched, in milliseconds. */
+const TYPING_MS = 200;
+
+export default function Palette({ onClose }: { onClose: () => void }) {
+  const [words, setWords] = useState('');
+  const [at, setAt] = useState(0);
+  const dialog = useRef<HTMLDialogElement>(null);
+  const list = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    const element = dialog.current;
+    element?.showModal();
+    return () => element?.close();
+  }, []);
+  const commands = useCommands(words.trim());
+  const chosen = commands[Math.min(at, commands.length - 1)];
+  const groups = [...new Set(commands.map(({ group }) => group))];
+  const run = (command: Command | undefined) => {
+    if (!command) return;
+    onClose();
+    command.run();
+  };
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the chosen option is scrolled into view when another one is chosen.
+  useEffect(() => {
+    list.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' });
+  }, [chosen?.key]);
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: a click beside the dialog closes it; keys have Escape.
+    <dialog
+      ref={dialog}
+      className="palette"
+      aria-label="Search and commands"
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+      onClick={(event) => {
+        if (event.target === event.currentTarget) onClose();
+      }}
+    >
+      <div className="field">
+        <Search className="icon" />
+        <input
+          role="combobox"
+          aria-label="Search views, chats and actions"
+          aria-expanded="true"
+          aria-controls="commands"
+          aria-activedescendant={chosen ? `command-${chosen.key}` : undefined}
+          placeholder="Search views, chats and actions"
+          autoComplete="off"
+          spellCheck={false}
+          autoFocus
+          value={words}
+          onChange={(event) => {
+            setWords(event.target.value);
+            setAt(0);
+          }}
+          onKeyDown={(event) => {
+            if (event.nativeEvent.isComposing) return;
+            const last = commands.length - 1;
+            const to = { ArrowDown: at >= last ? 0 : at + 1, ArrowUp: at <= 0 ? last : at - 1 }[event.key];
+            if (to !== undefined) setAt(to);
+            else if (event.key === 'Enter') run(chosen);
+            else return;
+            event.preventDefault();
+          }}
+        />
+      </div>
+      <div ref={list} id="commands" className="found" role="listbox" aria-label="Results">
+        {groups.map((group) => (
+          <div key={group} role="group" aria-label={group}>
+            <span className="menu-label" aria-hidden="true">
+              {group}
+            </span>
+            {commands
+              .filter((command) => command.group === group)
+              .map((command) => (
+                // biome-ignore lint/a11y/useKeyWithClickEvents lint/a11y/useFocusableInteractive: the keys are the field's, which has the focus.
+                <div
+                  key={command.key}
+                  id={`command-${command.key}`}
+                  className="menu-item"
+                  role="option"
+                  aria-selected={command === chosen}
+                  onClick={() => run(command)}
+                  onPointerMove={() => setAt(commands.indexOf(command))}
+                >
+                  <command.icon className="icon" />
+                  <span>{command.name}</span>
+                  {command.hint ? <span className="quiet">{command.hint}</span> : null}
+                </div>
+              ))}
+          </div>
+        ))}
+      </div>
+      {commands.length === 0 ? (
+        <p className="none quiet" role="status">
+          No results for “{words.trim()}”.
+        </p>
+      ) : null}
+    </dialog>
+  );
+}
+
+function useCommands(words: string): Command[] {
+  const me = useMe();
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const look = useLook();
+  const [searched, setSearched] = useState(words);
+  useEffect(() => {
+    const timer = setTimeout(() => setSearched(words), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [words]);
+  const chats = useQuery({
+    queryKey: ['conversations', 'palette', searched],
+    queryFn: ({ signal }) =>
+      api<Schemas['ConversationPage']>(`/api/conversations${query({ q: searched, limit: CHATS })}`, { signal }),
+    placeholderData: (before) => before,
+  });
+  const fits = (name: string) => name.toLowerCase().includes(words.toLowerCase());
+  const action = (key: string, name: string, icon: LucideIcon, run: () => void, hint?: string): Command => ({
+    key,
+    group: 'Actions',
+    name,
+    icon,
+    run,
+    hint,
+  });
+  const isDark = look.theme === 'dark';
+  const isMore = look.contrast === 'more';
+  const actions = [
+    action('theme', isDark ? 'Use light theme' : 'Use dark theme', isDark ? Sun : Moon, () =>
+      setLook({ theme: isDark ? 'light' : 'dark' }),
+    ),
+    action('contrast', isMore ? 'Use normal contrast' : 'Use high contrast', Contrast, () =>
+      setLook({ contrast: isMore ? 'less' : 'more' }),
+    ),
+    action('sidebar', 'Show or hide the sidebar', PanelLeft, toggleSidebar, `${MODIFIER}+Shift+S`),
+    action('keys', 'Keyboard shortcuts', Keyboard, () => openDialog('keys'), '?'),
+    action('sign-out', 'Sign out', LogOut, () => void signOut().finally(localStore.leave)),
+  ];
+  const views = viewsFor(isAdmin(me)).map(
+    ({ to, name, icon, key }): Command => ({
+      key: `go-${key}`,
+      group: 'Go to',
+      name,
+      icon,
+      hint: to === '/' ? `${MODIFIER}+Shift+O` : (placeOf(to)?.group ?? undefined),
+      run: () => void navigate({ to }),
+    }),
+  );
+  const found = (chats.data?.items ?? []).map(
+    (chat): Command => ({
+      key: chat.id,
+      group: 'Chats',
+      name: shownTitle(chat),
+      icon: MessageSquare,
+      run: () => {
+        void navigate({ to: '/c/$id', params: { id: chat.id } });
+        void queries.invalidateQueries({ queryKey: ['conversations'] });
+      },
+    }),
+  );
+  return words === ''
+    ? [...views, ...found, ...actions]
+    : [...views.filter(({ name }) => fits(name)), ...actions.filter(({ name }) => fits(name)), ...found];
+}

@@ -1,0 +1,102 @@
+// Where the app leads: its views by audience, as the sidebar, the palette, the shortcuts and the bar above pages name them.
+import {
+  Activity,
+  Bot,
+  CalendarDays,
+  Database,
+  FolderKanban,
+  ListTree,
+  type LucideIcon,
+  MessageSquare,
+  Plug,
+  Settings,
+  Waypoints,
+  Workflow,
+} from 'lucide-react';
+
+export type Target =
+  | '/'
+  | '/work'
+  | '/calendar'
+  | '/graph'
+  | '/agents'
+  | '/tools'
+  | '/sources'
+  | '/runs'
+  | '/tasks'
+  | '/operations'
+  | '/settings';
+
+export interface View {
+  to: Target;
+  name: string;
+  icon: LucideIcon;
+  /** The key after G that leads there. */
+  key: string;
+}
+
+export interface Group {
+  name: string;
+  isForAdmins: boolean;
+  views: readonly View[];
+}
+
+export const CHAT: View = { to: '/', name: 'New chat', icon: MessageSquare, key: 'c' };
+export const SETTINGS: View = { to: '/settings', name: 'Settings', icon: Settings, key: 's' };
+
+export const GROUPS: readonly Group[] = [
+  {
+    name: 'Workspace',
+    isForAdmins: false,
+    views: [
+      { to: '/work', name: 'Projects', icon: FolderKanban, key: 'p' },
+      { to: '/calendar', name: 'Calendar', icon: CalendarDays, key: 'd' },
+      { to: '/graph', name: 'Knowledge graph', icon: Waypoints, key: 'k' },
+    ],
+  },
+  {
+    name: 'Build',
+    isForAdmins: true,
+    views: [
+      { to: '/agents', name: 'Agents', icon: Bot, key: 'a' },
+      { to: '/tools', name: 'Tools and MCP', icon: Plug, key: 't' },
+      { to: '/sources', name: 'Data sources', icon: Database, key: 'b' },
+    ],
+  },
+  {
+    name: 'Observe',
+    isForAdmins: true,
+    views: [
+      { to: '/runs', name: 'Runs', icon: ListTree, key: 'r' },
+      { to: '/tasks', name: 'Workflows', icon: Workflow, key: 'w' },
+      { to: '/operations', name: 'Operations', icon: Activity, key: 'o' },
+    ],
+  },
+];
+
+/** The groups that a user sees. */
+export function groupsFor(isAdmin: boolean): readonly Group[] {
+  return GROUPS.filter((group) => isAdmin || !group.isForAdmins);
+}
+
+/** The views that a user sees, in order. */
+export function viewsFor(isAdmin: boolean): readonly View[] {
+  return [CHAT, ...groupsFor(isAdmin).flatMap(({ views }) => views), SETTINGS];
+}
+
+/** The view that an address belongs to, with its group; undefined for the chat. */
+export function placeOf(pathname: string): { group: string | null; view: View } | undefined {
+  const belongs = ({ to }: View) => pathname === to || pathname.startsWith(`${to}/`);
+  for (const { name, views } of GROUPS) {
+    const view = views.find(belongs);
+    if (view) return { group: name, view };
+  }
+  return belongs(SETTINGS) ? { group: null, view: SETTINGS } : undefined;
+}
+
+export function isChat(pathname: string): boolean {
+  return pathname === '/' || pathname.startsWith('/c/') || pathname.startsWith('/new/');
+}
+
+/** How the shortcuts' modifier is called here. */
+export const MODIFIER = /Mac|iPhone|iPad/.test(navigator.userAgent) ? '⌘' : 'Ctrl';
