@@ -2,7 +2,7 @@
 import { createRootRoute, createRoute, createRouter, redirect } from '@tanstack/react-router';
 import { ChatView, NewTalk } from './chat/ChatView';
 import { Shell } from './Shell';
-import { isToolsPart, MOVED, type PartName, partOf, type ToolsPart } from './settings/parts';
+import { isToolsPart, type MovedName, movedOf, movedTo, type PartName, partOf, type ToolsPart } from './settings/parts';
 import { lazyView, ViewFailed } from './ui/lazyView';
 import { NotFound } from './ui/NotFound';
 
@@ -177,10 +177,12 @@ const operations = createRoute({
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
-  validateSearch: (search: Record<string, unknown>): { part?: PartName | undefined } => ({ part: partOf(search.part) }),
+  validateSearch: (search: Record<string, unknown>): { part?: PartName | MovedName | undefined } => ({
+    part: partOf(search.part) ?? movedOf(search.part),
+  }),
   // Sections that are views by now: addresses that were kept lead there.
-  beforeLoad: ({ location }) => {
-    const to = MOVED[text(new URLSearchParams(location.searchStr).get('part')) ?? ''];
+  beforeLoad: ({ search }) => {
+    const to = movedTo(search.part);
     if (to) throw redirect({ ...to, replace: true });
   },
   component: lazyView(() => import('./settings/SettingsView'), 'SettingsView'),

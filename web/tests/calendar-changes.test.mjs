@@ -1,7 +1,7 @@
 // Changes of recurring events, and conflicts with the changes of others. In a real browser in Berlin, over a real `rejoin dev`.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, signedIn } from './support/browser.mjs';
+import { accessible, agree, signedIn } from './support/browser.mjs';
 import { are, calendarsOf, cell, dialog, IN_BERLIN } from './support/calendar.mjs';
 import { skip, stage } from './support/stage.mjs';
 
@@ -26,8 +26,8 @@ test('of what comes back one, those that follow, or all are changed and deleted'
     await dialog(page).getByRole('button', { name: 'Save' }).click();
   };
   const remove = async () => {
-    page.once('dialog', (asked) => asked.accept());
     await dialog(page).getByRole('button', { name: 'Delete' }).click();
+    await agree(page, 'Delete event');
   };
   const times = async () => (await starts(id, 'Stand-up')).map((start) => start.slice(5, 16));
   await edit('2026-03-09', 'Only this event', () => at('11:00', '11:15'));

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { accessible, signedIn } from './support/browser.mjs';
+import { accessible, agree, signedIn } from './support/browser.mjs';
 import { are, calendarsOf, cell, dialog, IN_BERLIN } from './support/calendar.mjs';
 import { until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
@@ -175,8 +175,8 @@ test('a file is imported with a report of what it did, and exported for other pr
   await page.getByRole('alert').getByText('invalid_icalendar').waitFor();
   await give('c.ics', 'x'.repeat(5 * 1024 * 1024 + 1));
   await page.getByRole('alert').getByText('“c.ics” is larger than 5 MiB. Split it and import the parts.').waitFor();
-  page.once('dialog', (asked) => asked.accept());
   await page.getByRole('button', { name: 'Delete calendar' }).click();
+  await agree(page, 'Delete calendar');
   await until('the calendar is gone', async () =>
     (await dev.api('/api/calendars')).body.items.every((one) => one.id !== id),
   );
@@ -214,6 +214,26 @@ test('an address to subscribe to is made, shown once, replaced and taken away', 
   await dialog.getByText('No feed address yet.').waitFor();
   assert.equal(await titleIn(second), 404);
   assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('in a week, events lie where their times are, side by side where they overlap', { skip }, async () => {
+  const id = await made('Hours', [
+    { title: 'Early', start: '2026-03-10T08:00', end: '2026-03-10T10:00' },
+    { title: 'Beside', start: '2026-03-10T09:00', end: '2026-03-10T11:00' },
+    { title: 'Late', start: '2026-03-10T20:00', end: '2026-03-10T21:00' },
+  ]);
+  const { context, page } = await signedIn(browser, dev, IN_BERLIN);
+  await look(page, id, '2026-03-10', 'week');
+  const day = page.getByRole('region', { name: 'Tuesday 10 March 2026' });
+  await day.getByRole('button', { name: /Early/ }).waitFor();
+  const [early, beside, late] = await Promise.all(
+    ['Early', 'Beside', 'Late'].map((title) => day.getByRole('button', { name: new RegExp(title) }).boundingBox()),
+  );
+  assert.ok(early.y < beside.y && beside.y < late.y, JSON.stringify({ early, beside, late }));
+  assert.ok(early.x + early.width <= beside.x + 1, 'side by side');
+  assert.ok(Math.abs(early.height - 2 * late.height) < 8, 'twice as long');
+  assert.ok(late.width > 1.8 * early.width, 'alone it has the whole width');
   await context.close();
 });
 

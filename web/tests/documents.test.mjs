@@ -79,7 +79,7 @@ test('documents are made, stand in their tree, and are read as Markdown that is 
   await page.getByText('No text yet. Click “Edit” to write it.').waitFor();
   await page.getByLabel('New document title').fill('Chapter one');
   await page.getByLabel('Parent document').selectOption('Under Contents');
-  await button(page, 'Create').click();
+  await button(page, 'Create document').click();
   await page.getByRole('heading', { name: 'Chapter one' }).waitFor();
   const child = page.url().split('/documents/')[1];
   assert.equal(await tree(page).locator('ul ul a').innerText(), 'Chapter one');

@@ -2,7 +2,7 @@
 // as Google is. What the page shows of every state is in google.test.mjs.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { signedIn } from './support/browser.mjs';
+import { agree, signedIn } from './support/browser.mjs';
 import { until } from './support/dev.mjs';
 import { noGoogle, startGoogle } from './support/google.mjs';
 import { skip as noStage, stage } from './support/stage.mjs';
@@ -75,12 +75,12 @@ test('events go both ways once a calendar is linked, and stay where they are whe
   await until('Google has it', async () => (await titles()).includes('Changed here'));
 
   // Linked, it is not deleted.
-  page.once('dialog', (asked) => asked.accept());
   await button(page, 'Delete calendar').click();
+  await agree(page, 'Delete calendar');
   await page.getByRole('alert').getByText('calendar_linked').waitFor();
   await button(page, 'Google…').click();
-  page.once('dialog', (asked) => asked.accept());
   await button(page, 'Unlink…').click();
+  await agree(page, 'Unlink');
   await button(page, 'Go to Google').waitFor();
   await button(page, 'Close').click();
   await grid.getByText('Changed there').waitFor();

@@ -2,7 +2,7 @@
 // interception: this is about what the page shows and sends.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, signedIn } from './support/browser.mjs';
+import { accessible, agree, signedIn } from './support/browser.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const { dev, browser } = await stage();
@@ -205,11 +205,11 @@ test('the state of a linked calendar is shown: problems, notices, and what is re
   await dialog(page).getByText('just now').waitFor();
   assert.equal(await dialog(page).getByRole('alert').count(), 0);
   // Unlinked only by word; the events stay.
-  page.once('dialog', (asked) => asked.dismiss());
   await button(page, 'Unlink…').click();
+  await agree(page, 'Cancel');
   assert.deepEqual(requests, [['POST /google/sync']]);
-  page.once('dialog', (asked) => asked.accept());
   await button(page, 'Unlink…').click();
+  await agree(page, 'Unlink');
   await button(page, 'Go to Google').waitFor();
   assert.deepEqual(requests, [['POST /google/sync'], ['DELETE /google']]);
   await context.close();
@@ -321,8 +321,8 @@ test('a calendar that is linked is not deleted, and the reason is shown', { skip
   await page.route(`**/api/calendars/${id}`, (route) =>
     route.fulfill(problem(409, 'calendar_linked', "the calendar is linked with one of Google's: unlink it first")),
   );
-  page.once('dialog', (asked) => asked.accept());
   await button(page, 'Delete calendar').click();
+  await agree(page, 'Delete calendar');
   await page.getByRole('alert').getByText('unlink it first (calendar_linked)').waitFor();
   await context.close();
 });

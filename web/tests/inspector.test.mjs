@@ -90,6 +90,53 @@ test('operations show what goes on, and a dead job comes back', { skip }, async 
   await context.close();
 });
 
+test('operations name what needs attention, and dead jobs are retried together', { skip }, async () => {
+  for (const error of ['no paper', 'no ink']) deadJob(dev, 'report', error);
+  const { context, page, faults } = await signedIn(browser, dev);
+  await page.goto(`${dev.url}/operations`);
+  await page.getByText('2 dead letter jobs need a retry or a fix.').waitFor();
+  await page.getByRole('checkbox', { name: 'Select all jobs' }).check();
+  await page.getByRole('button', { name: 'Retry 2 selected' }).click();
+  await page.getByText('2 jobs are available again').waitFor();
+  await page.getByText('No dead letter jobs.').waitFor();
+  await page.getByRole('figure').filter({ hasText: 'Runs per minute' }).getByRole('img').hover();
+  noFaults(faults);
+  await context.close();
+});
+
+test('a span of a trace shows its input and output', { skip }, async () => {
+  const id = await answered('look up curl');
+  const { context, page, faults } = await signedIn(browser, dev);
+  await page.goto(`${dev.url}/runs/${id}`);
+  const detail = page.getByRole('region', { name: 'Selected span' });
+  await detail.getByText('Queue wait time').waitFor();
+  await page.getByRole('button', { name: /search_entities/ }).click();
+  await detail.getByText('"query": "curl"').waitFor();
+  await page.getByRole('button', { name: /1 model/ }).click();
+  await detail.getByRole('heading', { name: 'Model response, step 1' }).waitFor();
+  await detail.getByText('Calls search_entities').waitFor();
+  noFaults(faults);
+  await context.close();
+});
+
+test('runs are filtered by agent, and two of them are compared', { skip }, async () => {
+  const ids = [await answered('look up curl'), await answered('look up bash')];
+  const { context, page, faults } = await signedIn(browser, dev);
+  await page.goto(`${dev.url}/runs`);
+  for (const id of ids) await page.getByRole('checkbox', { name: `Compare ${id.slice(-12)}` }).check();
+  await page.getByRole('link', { name: 'Compare 2 runs' }).click();
+  await page.waitForURL(/\/compare\//);
+  await page.goto(`${dev.url}/runs`);
+  await page.getByRole('combobox', { name: 'Agent', exact: true }).selectOption('asker');
+  await page.waitForURL(/agent=asker/);
+  await page.getByRole('combobox', { name: 'State', exact: true }).selectOption('paused');
+  await page.getByText('No runs match these filters').waitFor();
+  await page.getByRole('link', { name: 'Clear filters' }).click();
+  await page.getByRole('table').waitFor();
+  noFaults(faults);
+  await context.close();
+});
+
 test('the log of a run that lost its worker shows its attempts, and its replay ends with the stored answer', {
   skip,
 }, async () => {
@@ -114,7 +161,7 @@ test('the log of a run that lost its worker shows its attempts, and its replay e
   const attempts = page.getByRole('region', { name: 'Attempts' });
   await attempts.getByText(/events were discarded/).waitFor();
   await attempts.getByRole('button', { name: /^Attempt 2/ }).click();
-  const seq = Number(/event (\d+)/.exec(await page.getByRole('status').innerText())[1]);
+  const seq = Number(/event (\d+)/.exec(await page.locator('output').innerText())[1]);
   // As the reset is read, nothing is left of what it takes back; the event before, all of it is there.
   assert.equal((await shown(page)).join(''), '');
   await page.getByRole('button', { name: 'Previous event' }).click();
@@ -253,6 +300,12 @@ test('an object is drawn among its neighbours, and goes back to what it was', { 
   await page.goto(`${dev.url}/graph/${curl.id}`);
   const around = page.getByRole('group', { name: 'Related objects' });
   await around.getByRole('link', { name: /^libcurl4 / }).waitFor();
+  // It is zoomed by buttons.
+  const width = async () => (await around.getByRole('link', { name: /^libcurl4 / }).boundingBox()).width;
+  const before = await width();
+  await page.getByRole('button', { name: 'Zoom in' }).click();
+  assert.ok((await width()) > 1.1 * before);
+  await page.getByRole('button', { name: 'Zoom out' }).click();
   const near = await around.getByRole('link').count();
   await page.getByRole('checkbox', { name: 'One step further' }).check();
   await page.waitForFunction((near) => document.querySelectorAll('.picture a').length > near, near);

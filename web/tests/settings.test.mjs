@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { test } from 'node:test';
-import { ask, finished, signedIn } from './support/browser.mjs';
+import { agree, ask, finished, signedIn } from './support/browser.mjs';
 import { lastQuestion, story, storyReply } from './support/chat.mjs';
 import { until } from './support/dev.mjs';
 import { startMcp } from './support/mcp.mjs';
@@ -41,8 +41,8 @@ test('a key is made, shown once, lets its holder in as far as it may, and is rev
   await page.reload();
   await row.waitFor();
   assert.equal((await page.locator('body').innerText()).includes(key), false, 'it is shown once');
-  page.once('dialog', (dialog) => dialog.accept());
   await row.getByRole('button', { name: 'Revoke for the crawler' }).click();
+  await agree(page, 'Revoke key');
   await row.getByText('revoked').waitFor();
   await until('the key is refused', async () => (await status(key)) === 401);
   assert.deepEqual(faults, []);
@@ -123,8 +123,8 @@ test('an MCP server is added, tried, and its tools are approved', { skip }, asyn
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('button', { name: 'Test' }).click();
   await page.getByText('The test failed.').waitFor();
-  page.once('dialog', (dialog) => dialog.accept());
   await page.getByRole('button', { name: 'Remove' }).click();
+  await agree(page, 'Remove server');
   await page.getByText('No MCP servers yet').waitFor();
   await context.close();
   await mcp.stop();

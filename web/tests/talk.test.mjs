@@ -91,6 +91,11 @@ test('footnotes, references, tables, code and headings of an answer are whole', 
     assert.deepEqual(new Set(lines), new Set([1]));
     assert.ok(await table.evaluate((element) => element.scrollWidth > element.clientWidth));
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth));
+    // The table is a file for spreadsheets.
+    await table.hover();
+    const saved = page.waitForEvent('download');
+    await text.getByRole('button', { name: 'Download as CSV' }).click();
+    assert.equal((await saved).suggestedFilename(), 'table.csv');
     // The copy button stands beside the code, not on it.
     const [copy, code] = await Promise.all([
       text.getByRole('button', { name: 'Copy: the code' }).boundingBox(),

@@ -1,9 +1,11 @@
-// Shows one of the user's calendars, as a month grid or a week list in the browser's time zone, with its actions.
+// Shows one of the user's calendars, as a month grid or a week of hours in the browser's time zone, with its actions.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+import { ChevronLeft, ChevronRight, Plus } from 'lucide-react';
 import { useMemo, useRef, useState } from 'react';
 import { api, query, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { IconButton } from '../ui/Button';
 import { Dialog } from '../ui/Dialog';
 import { Failed } from '../ui/Failed';
 import { ReadOnlyKey, Waiting } from '../ui/parts';
@@ -28,6 +30,7 @@ import { Files } from './Files';
 import { byDay, type Occurrence } from './layoutEvents';
 import { MonthGrid } from './MonthGrid';
 import { NewCalendar } from './NewCalendar';
+import { WeekGrid } from './WeekGrid';
 
 export type Calendar = Schemas['CalendarBody'];
 /** What the editor is open for: an event that there is, or a day for a new one. */
@@ -142,12 +145,8 @@ function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean })
         <button type="button" onClick={() => go(today)}>
           Today
         </button>
-        <button type="button" aria-label={`Previous ${step}`} onClick={() => go(moved(-1))}>
-          ‹
-        </button>
-        <button type="button" aria-label={`Next ${step}`} onClick={() => go(moved(1))}>
-          ›
-        </button>
+        <IconButton icon={ChevronLeft} label={`Previous ${step}`} onClick={() => go(moved(-1))} />
+        <IconButton icon={ChevronRight} label={`Next ${step}`} onClick={() => go(moved(1))} />
         <h2 id="shown" ref={heading} tabIndex={-1} aria-live="polite">
           {isWeek ? `${inShort(first)} – ${inShort(last)} ${last.slice(0, 4)}` : monthInWords(day)}
         </h2>
@@ -162,7 +161,7 @@ function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean })
         </div>
         {mayWrite ? (
           <button type="button" className="primary" onClick={() => open({ day })}>
-            New event
+            <Plus className="icon" /> New event
           </button>
         ) : null}
       </div>
@@ -185,18 +184,7 @@ function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean })
         </p>
       ) : null}
       {isWeek ? (
-        <div className="week">
-          {days.map((one) => (
-            <DayEvents
-              key={one}
-              day={one}
-              isToday={one === today}
-              placed={placed.get(one) ?? []}
-              open={open}
-              mayWrite={mayWrite}
-            />
-          ))}
-        </div>
+        <WeekGrid days={days} today={today} placed={placed} open={open} mayWrite={mayWrite} />
       ) : (
         <div className="month">
           <MonthGrid weeks={weeks} day={day} today={today} placed={placed} go={go} open={open} mayWrite={mayWrite} />

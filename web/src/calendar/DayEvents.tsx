@@ -1,4 +1,6 @@
 // Lists the events of one day with their times, and the event's own time zone where it differs from the browser's.
+import { Plus } from 'lucide-react';
+import { IconButton } from '../ui/Button';
 import type { Opened } from './CalendarView';
 import { type Day, inShort, inWords } from './days';
 import { elsewhere, keyOf, type Placed, timeOn } from './layoutEvents';
@@ -19,43 +21,48 @@ export function DayEvents({ day, isToday, placed, open, mayWrite }: DayEventsPro
           {inShort(day)}
           {isToday ? <span className="hidden">, today</span> : null}
         </span>
-        {mayWrite ? (
-          <button
-            type="button"
-            className="plain small"
-            aria-label={`New event on ${inWords(day)}`}
-            onClick={() => open({ day })}
-          >
-            +
-          </button>
-        ) : null}
+        {mayWrite ? <NewOnDay day={day} open={open} /> : null}
       </h3>
       {placed.length === 0 ? <p className="quiet">No events</p> : null}
       <ol>
-        {placed.map((each) => {
-          const { occurrence } = each;
-          const away = elsewhere(occurrence);
-          return (
-            <li key={keyOf(occurrence)}>
-              <button
-                type="button"
-                className={each.from === undefined ? 'event whole' : 'event'}
-                onClick={() => open({ occurrence })}
-              >
-                <span className="at">{timeOn(each, day)}</span> <b>{occurrence.title}</b>
-                {occurrence.recurring ? (
-                  <span className="quiet" title="Repeats">
-                    {' '}
-                    ↻<span className="hidden">, repeats</span>
-                  </span>
-                ) : null}
-                {away ? <span className="quiet beneath">{away}</span> : null}
-                {occurrence.location ? <span className="quiet beneath">{occurrence.location}</span> : null}
-              </button>
-            </li>
-          );
-        })}
+        {placed.map((each) => (
+          <li key={keyOf(each.occurrence)}>
+            <EventButton placed={each} day={day} open={open} />
+          </li>
+        ))}
       </ol>
     </section>
+  );
+}
+
+export function NewOnDay({ day, open }: Pick<DayEventsProps, 'day' | 'open'>) {
+  return (
+    <IconButton icon={Plus} label="New event" name={`New event on ${inWords(day)}`} onClick={() => open({ day })} />
+  );
+}
+
+interface EventButtonProps extends Pick<DayEventsProps, 'day' | 'open'> {
+  placed: Placed;
+}
+
+export function EventButton({ placed, day, open }: EventButtonProps) {
+  const { occurrence } = placed;
+  const away = elsewhere(occurrence);
+  return (
+    <button
+      type="button"
+      className={placed.from === undefined ? 'event whole' : 'event'}
+      onClick={() => open({ occurrence })}
+    >
+      <span className="at">{timeOn(placed, day)}</span> <b>{occurrence.title}</b>
+      {occurrence.recurring ? (
+        <span className="quiet" title="Repeats">
+          {' '}
+          ↻<span className="hidden">, repeats</span>
+        </span>
+      ) : null}
+      {away ? <span className="quiet beneath">{away}</span> : null}
+      {occurrence.location ? <span className="quiet beneath">{occurrence.location}</span> : null}
+    </button>
   );
 }

@@ -2,7 +2,7 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { api, ifMatch, Problem } from '../api/http';
-import { Dialog } from '../ui/Dialog';
+import { confirmed, Dialog } from '../ui/Dialog';
 import { Fact, Facts } from '../ui/Facts';
 import { Failed } from '../ui/Failed';
 import { ErrorNote, ReadOnlyKey, Waiting } from '../ui/parts';
@@ -287,7 +287,7 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
       <Refused error={save.error ?? remove.error} onClose={onClose} />
       <div className="controls">
         <button type="submit" className="primary" disabled={isBusy}>
-          {known ? 'Save' : 'Create'}
+          {known ? 'Save' : 'Create event'}
         </button>
         <button type="button" onClick={() => onClose()}>
           Cancel
@@ -297,10 +297,13 @@ function EventForm({ calendar, before, known, onClose }: EventFormProps) {
           <button
             type="button"
             disabled={isBusy}
-            onClick={() => {
-              if (window.confirm(`Delete “${before.title}”${comesBack ? ` (${SCOPES[scope].toLowerCase()})` : ''}?`))
-                remove.mutate();
-            }}
+            onClick={() =>
+              void confirmed({
+                title: `Delete “${before.title}”?`,
+                detail: comesBack ? `${SCOPES[scope]}.` : 'This can’t be undone.',
+                action: 'Delete event',
+              }).then((isAgreed) => isAgreed && remove.mutate())
+            }
           >
             Delete
           </button>

@@ -3,6 +3,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { api, apiText, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { confirmed } from '../ui/Dialog';
 import { download } from '../ui/download';
 import { ErrorNote } from '../ui/parts';
 import type { Calendar } from './CalendarView';
@@ -83,14 +84,13 @@ export function Files({ calendar, onRemoved, google }: FilesProps) {
             ) : null}
             <button
               type="button"
-              onClick={() => {
-                if (
-                  window.confirm(
-                    `Delete the calendar “${calendar.name}” and all its events? Export it first if you may need them again.`,
-                  )
-                )
-                  remove.mutate();
-              }}
+              onClick={() =>
+                void confirmed({
+                  title: `Delete the calendar “${calendar.name}” and all its events?`,
+                  detail: 'Export it first if you may need them again.',
+                  action: 'Delete calendar',
+                }).then((isAgreed) => isAgreed && remove.mutate())
+              }
             >
               Delete calendar
             </button>

@@ -2,7 +2,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useRef } from 'react';
 import { api, type Schemas } from '../api/http';
-import { Dialog } from '../ui/Dialog';
+import { confirmed, Dialog } from '../ui/Dialog';
 import { Fact, Facts } from '../ui/Facts';
 import { Failed } from '../ui/Failed';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
@@ -93,14 +93,13 @@ export function Google({ calendar, link, onClose }: GoogleProps) {
             <button
               type="button"
               disabled={isBusy}
-              onClick={() => {
-                if (
-                  window.confirm(
-                    `Unlink “${calendar.name}” from Google? Events stay in both calendars but no longer sync.`,
-                  )
-                )
-                  unlink.mutate();
-              }}
+              onClick={() =>
+                void confirmed({
+                  title: `Unlink “${calendar.name}” from Google?`,
+                  detail: 'Events stay in both calendars but no longer sync.',
+                  action: 'Unlink',
+                }).then((isAgreed) => isAgreed && unlink.mutate())
+              }
             >
               Unlink…
             </button>

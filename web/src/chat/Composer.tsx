@@ -53,6 +53,7 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
   }, [words]);
   const agents = useAgents(chooseAgent);
   const chosen = agent ?? agents.find((one) => one.isDefault)?.id ?? PLAIN;
+  const description = agents.find((one) => one.id === chosen)?.description;
   const {
     uploads,
     add: upload,
@@ -190,7 +191,7 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
             <select
               aria-label="Agent"
               className="small agent"
-              title={agents.find((one) => one.id === chosen)?.description}
+              title={description}
               value={chosen}
               onChange={(event) => setAgent(event.target.value)}
             >
@@ -239,6 +240,7 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
           message is sent; it stays in the field until then.
         </p>
       ) : null}
+      {chooseAgent && description ? <p className="about-agent quiet">{description}</p> : null}
       {about}
     </form>
   );

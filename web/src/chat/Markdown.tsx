@@ -6,6 +6,7 @@ import remarkGfm from 'remark-gfm';
 import { CopyButton } from '../ui/parts';
 import { CITED, remarkCitations } from './citations';
 import { definitionsFor, footnotesOf, NOTE, remarkFootnotes } from './definitions';
+import { MarkdownTable } from './MarkdownTable';
 import { Splitter } from './splitter';
 
 /** What the blocks of a text share. */
@@ -35,12 +36,7 @@ const COMPONENTS: Components = {
     </a>
   ),
   pre: ({ children }) => <Code>{children}</Code>,
-  // What scrolls can be scrolled by keys, and words of a table stay whole.
-  table: ({ children }) => (
-    <section className="scroller" aria-label="Table" tabIndex={0}>
-      <table>{children}</table>
-    </section>
-  ),
+  table: ({ children }) => <MarkdownTable>{children}</MarkdownTable>,
   input: ({ checked, type }) => (
     <input type={type} checked={checked} disabled aria-label={checked ? 'Done' : 'Not done'} />
   ),

@@ -287,7 +287,7 @@ const OnePart = memo(function OnePart({
 function Call({ call }: { call: ToolCall }) {
   return (
     <Folded
-      className={`call ${call.status}`}
+      className={`tool-call ${call.status}`}
       label={
         <>
           <Wrench className="icon" />

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { confirmed } from '../ui/Dialog';
 import { Changes } from '../ui/editor';
 import { ErrorNote, Payload } from '../ui/parts';
 import type { Consoles } from './consoles';
@@ -137,9 +138,13 @@ function One({ doc, consoles, attempt }: OneProps) {
         <button
           type="button"
           className="plain small"
-          onClick={() => {
-            if (window.confirm(`Delete the console "${doc.about.title}"?`)) attempt(() => consoles.remove(doc));
-          }}
+          onClick={() =>
+            void confirmed({
+              title: `Delete the console “${doc.about.title}”?`,
+              detail: 'Its text and its versions are deleted.',
+              action: 'Delete console',
+            }).then((isAgreed) => isAgreed && attempt(() => consoles.remove(doc)))
+          }
         >
           Delete
         </button>

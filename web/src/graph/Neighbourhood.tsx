@@ -4,6 +4,7 @@ import { Link } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { Canvas } from '../ui/Canvas';
 import { drawn } from '../ui/columns';
 import { ErrorNote } from '../ui/parts';
 import { type NeighbourLayout, NODES_MAX, ofEdges, ofWalk } from './neighbourLayout';
@@ -78,57 +79,55 @@ function Picture({ around: { nodes, lines }, centre }: { around: NeighbourLayout
     lines.find(({ from, to }) => (from === id && to === centre) || (to === id && from === centre)) ??
     lines.find(({ from, to }) => from === id || to === id);
   return (
-    <div className="picture" role="group" aria-label="Related objects" ref={box}>
-      <div style={{ inlineSize: drawing.width, blockSize: drawing.height }}>
-        <svg width={drawing.width} height={drawing.height} aria-hidden="true">
-          <defs>
-            <marker
-              id="arrow"
-              viewBox="0 0 8 8"
-              refX="7"
-              refY="4"
-              markerWidth="9"
-              markerHeight="9"
-              markerUnits="userSpaceOnUse"
-              orient="auto"
-            >
-              <path className="arrow" d="M0 1 L7 4 L0 7 z" />
-            </marker>
-          </defs>
-          {lines.map((line) => (
-            <path
-              key={`${line.from} ${line.to}`}
-              className={about === null ? undefined : isAbout(line) ? 'of-chain' : 'apart'}
-              markerEnd="url(#arrow)"
-              d={drawing.path(line.from, line.to)}
-            >
-              <title>{line.types.join(', ')}</title>
-            </path>
-          ))}
-        </svg>
-        {nodes.map(({ id, name, type }) => {
-          const { x, y } = drawing.at(id);
-          const types = relation(id)?.types.join(', ');
-          return (
-            <Link
-              key={id}
-              to="/graph/$id"
-              params={{ id }}
-              className={`task node ${id === centre ? 'centre' : ''}`}
-              aria-current={id === centre ? 'true' : undefined}
-              title={id === centre ? name : `${name}: ${types}`}
-              style={{ insetInlineStart: x, insetBlockStart: y, inlineSize: SIZES.width, blockSize: SIZES.height }}
-              onMouseEnter={() => look(id)}
-              onMouseLeave={() => look(null)}
-              onFocus={() => look(id)}
-              onBlur={() => look(null)}
-            >
-              <b>{name}</b>
-              <span>{id === centre ? type : types}</span>
-            </Link>
-          );
-        })}
-      </div>
-    </div>
+    <Canvas label="Related objects" width={drawing.width} height={drawing.height} box={box}>
+      <svg width={drawing.width} height={drawing.height} aria-hidden="true">
+        <defs>
+          <marker
+            id="arrow"
+            viewBox="0 0 8 8"
+            refX="7"
+            refY="4"
+            markerWidth="9"
+            markerHeight="9"
+            markerUnits="userSpaceOnUse"
+            orient="auto"
+          >
+            <path className="arrow" d="M0 1 L7 4 L0 7 z" />
+          </marker>
+        </defs>
+        {lines.map((line) => (
+          <path
+            key={`${line.from} ${line.to}`}
+            className={about === null ? undefined : isAbout(line) ? 'of-chain' : 'apart'}
+            markerEnd="url(#arrow)"
+            d={drawing.path(line.from, line.to)}
+          >
+            <title>{line.types.join(', ')}</title>
+          </path>
+        ))}
+      </svg>
+      {nodes.map(({ id, name, type }) => {
+        const { x, y } = drawing.at(id);
+        const types = relation(id)?.types.join(', ');
+        return (
+          <Link
+            key={id}
+            to="/graph/$id"
+            params={{ id }}
+            className={`task node ${id === centre ? 'centre' : ''}`}
+            aria-current={id === centre ? 'true' : undefined}
+            title={id === centre ? name : `${name}: ${types}`}
+            style={{ insetInlineStart: x, insetBlockStart: y, inlineSize: SIZES.width, blockSize: SIZES.height }}
+            onMouseEnter={() => look(id)}
+            onMouseLeave={() => look(null)}
+            onFocus={() => look(id)}
+            onBlur={() => look(null)}
+          >
+            <b>{name}</b>
+            <span>{id === centre ? type : types}</span>
+          </Link>
+        );
+      })}
+    </Canvas>
   );
 }

@@ -1,12 +1,14 @@
 // Shows the project's operations: queues, runs of the last hour, dead letter jobs that can be retried, and the worker fleet.
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { Link } from '@tanstack/react-router';
+import { useQuery } from '@tanstack/react-query';
 import { api, type Schemas } from '../api/http';
 import { isAdmin, useMe } from '../api/me';
 import { Fact, Facts } from '../ui/Facts';
 import { Ago, duration, ErrorNote, Folded, State, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
+import { Wide } from '../ui/Wide';
 import { minuteOf, RunsChart, seconds, TimesChart } from './charts';
+import { DeadJobs } from './DeadJobs';
+import { Health } from './Health';
 
 type Operations = Schemas['Operations'];
 
@@ -33,7 +35,9 @@ export function OperationsView() {
       <div className="title">
         <h1>Operations</h1>
         {operations.data ? (
-          <span className="quiet">as of {new Date(operations.data.at).toLocaleTimeString()}</span>
+          <span className="quiet">
+            <span className="live" aria-hidden="true" /> Live, as of {new Date(operations.data.at).toLocaleTimeString()}
+          </span>
         ) : null}
       </div>
       {mayLook ? null : (
@@ -45,6 +49,7 @@ export function OperationsView() {
       {operations.isError ? <ErrorNote error={operations.error} /> : null}
       {operations.data ? (
         <>
+          <Health operations={operations.data} />
           <Now operations={operations.data} />
           <div className="charts">
             <RunsChart hour={operations.data.hour} minutes={operations.data.minutes} />
@@ -74,33 +79,35 @@ function Now({ operations: { queues, workers, hour } }: { operations: Operations
   const alive = workers.filter((worker) => worker.alive);
   const oldest = Math.max(0, ...queues.map((queue) => queue.oldestAvailableS ?? 0));
   return (
-    <Facts>
-      <Fact name="Queue depth">
-        {sum((queue) => queue.available)}
-        {oldest > 0 ? <span className="quiet">, oldest {seconds(oldest)}</span> : null}
-      </Fact>
-      <Fact name="Running">{sum((queue) => queue.running)}</Fact>
-      <Fact name="Dead letter jobs">{sum((queue) => queue.dead)}</Fact>
-      <Fact name="Workers">
-        {alive.length === 0 ? (
-          'None'
-        ) : (
-          <>
-            {alive.length}
-            <span className="quiet">
-              , {alive.reduce((all, { busy }) => all + busy, 0)} of {alive.reduce((all, { slots }) => all + slots, 0)}{' '}
-              slots busy
-            </span>
-          </>
-        )}
-      </Fact>
-      <Fact name="Finished in the last hour">
-        {hour.completed + hour.failed + hour.cancelled}
-        {hour.failed > 0 ? <span className="quiet">, {hour.failed} failed</span> : null}
-      </Fact>
-      <Fact name="Wait time, p50">{seconds(hour.waitedP50S)}</Fact>
-      <Fact name="Duration, p50">{seconds(hour.tookP50S)}</Fact>
-    </Facts>
+    <div className="tiles">
+      <Facts>
+        <Fact name="Queue depth">
+          {sum((queue) => queue.available)}
+          {oldest > 0 ? <span className="quiet">Oldest {seconds(oldest)}</span> : null}
+        </Fact>
+        <Fact name="Running">{sum((queue) => queue.running)}</Fact>
+        <Fact name="Dead letter jobs">{sum((queue) => queue.dead)}</Fact>
+        <Fact name="Workers">
+          {alive.length === 0 ? (
+            'None'
+          ) : (
+            <>
+              {alive.length}
+              <span className="quiet">
+                {alive.reduce((all, { busy }) => all + busy, 0)} of {alive.reduce((all, { slots }) => all + slots, 0)}{' '}
+                slots busy
+              </span>
+            </>
+          )}
+        </Fact>
+        <Fact name="Finished in the last hour">
+          {hour.completed + hour.failed + hour.cancelled}
+          {hour.failed > 0 ? <span className="quiet">{hour.failed} failed</span> : null}
+        </Fact>
+        <Fact name="Wait time, p50">{seconds(hour.waitedP50S)}</Fact>
+        <Fact name="Duration, p50">{seconds(hour.tookP50S)}</Fact>
+      </Facts>
+    </div>
   );
 }
 
@@ -167,75 +174,6 @@ function Queues({ queues }: { queues: Operations['queues'] }) {
           </tbody>
         </table>
       </Wide>
-    </section>
-  );
-}
-
-function DeadJobs({ jobs, path }: { jobs: Operations['deadJobs']; path: string }) {
-  const queries = useQueryClient();
-  const retry = useMutation({
-    mutationFn: (id: number) => api<Schemas['RetriedBody']>(`${path}/jobs/${id}/retry`, { method: 'POST' }),
-    onSuccess: () => queries.invalidateQueries({ queryKey: ['operations'] }),
-  });
-  return (
-    <section>
-      <h2>Dead letter jobs</h2>
-      <div role="status">{retry.isSuccess ? <p className="note">{retry.data.detail}</p> : null}</div>
-      {retry.isError ? <ErrorNote error={retry.error} /> : null}
-      {jobs.length === 0 ? (
-        <p className="quiet">No dead letter jobs.</p>
-      ) : (
-        <Wide>
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Job</th>
-                <th scope="col">Attempts</th>
-                <th scope="col">Failed</th>
-                <th scope="col">Last error</th>
-                <th scope="col">
-                  <span className="hidden">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {jobs.map((job) => (
-                <tr key={job.id}>
-                  <th scope="row">
-                    {job.kind} <span className="quiet">{job.id}</span>
-                    {job.queue === 'default' ? null : <span className="quiet"> in {job.queue}</span>}
-                  </th>
-                  <td>{job.attempt}</td>
-                  <td>
-                    <Ago at={job.finishedAt} />
-                  </td>
-                  <td className="wraps">{job.lastError ?? '—'}</td>
-                  <td>
-                    {job.runId ? (
-                      <Link
-                        to="/runs/$id"
-                        params={{ id: job.runId }}
-                        title="The run has ended. Send the message again to retry it."
-                      >
-                        View run
-                      </Link>
-                    ) : (
-                      <button
-                        type="button"
-                        aria-label={`Retry ${job.kind} ${job.id}`}
-                        disabled={retry.isPending}
-                        onClick={() => retry.mutate(job.id)}
-                      >
-                        Retry
-                      </button>
-                    )}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Wide>
-      )}
     </section>
   );
 }
@@ -328,9 +266,4 @@ function Heads({ names, counts }: { names: string[]; counts: string[] }) {
       ))}
     </tr>
   );
-}
-
-/** What is wider than a phone is scrolled by itself. */
-function Wide({ children }: { children: React.ReactNode }) {
-  return <div className="scrolls">{children}</div>;
 }

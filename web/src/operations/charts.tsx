@@ -1,5 +1,5 @@
 // Charts of the last hour, one column per minute. A text summary and the table below serve readers who can't see them.
-import type { ReactNode } from 'react';
+import { type ReactNode, useState } from 'react';
 import type { Schemas } from '../api/http';
 import { duration } from '../ui/parts';
 
@@ -24,15 +24,22 @@ interface ChartProps {
   /** The whole chart in words. */
   summary: string;
   legend: [className: string, label: string][];
-  /** What the top of the chart stands for. */
+  /** What the top of the chart stands for, and its middle. */
   top: string;
+  middle: string;
   minutes: Pace[];
-  /** The tooltip of a minute. */
+  /** A minute in words. */
   describe: (pace: Pace) => string;
   children: (pace: Pace) => ReactNode;
 }
 
-function Chart({ title, summary, legend, top, minutes, describe, children }: ChartProps) {
+/** Minutes between the marks of the time axis. */
+const MARK_MIN = 15;
+
+function Chart({ title, summary, legend, top, middle, minutes, describe, children }: ChartProps) {
+  const [at, setAt] = useState<number | null>(null);
+  const hovered = at === null ? undefined : minutes[at];
+  const marks = minutes.filter((_, nth) => (minutes.length - 1 - nth) % MARK_MIN === 0);
   return (
     <figure className="chart">
       <figcaption>
@@ -45,29 +52,55 @@ function Chart({ title, summary, legend, top, minutes, describe, children }: Cha
           ))}
         </span>
       </figcaption>
-      <div className="plot" role="img" aria-label={`${title}: ${summary}`}>
-        <svg viewBox={`0 0 ${minutes.length * COLUMN} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
-          {minutes.map((pace, nth) => (
-            <g key={pace.from} transform={`translate(${nth * COLUMN} 0)`}>
-              <title>{`${minuteOf(pace)}: ${describe(pace)}`}</title>
-              <rect className="ground" width={COLUMN} height={HEIGHT} />
-              {children(pace)}
-            </g>
+      <div className="plot">
+        <div className="scale quiet" aria-hidden="true">
+          <span>{top}</span>
+          <span>{middle}</span>
+          <span>0</span>
+        </div>
+        <div
+          className="canvas"
+          role="img"
+          aria-label={`${title}: ${summary}`}
+          onPointerMove={({ currentTarget, clientX }) => {
+            const { left, width } = currentTarget.getBoundingClientRect();
+            const nth = Math.floor(((clientX - left) / width) * minutes.length);
+            setAt(Math.min(minutes.length - 1, Math.max(0, nth)));
+          }}
+          onPointerLeave={() => setAt(null)}
+        >
+          <svg viewBox={`0 0 ${minutes.length * COLUMN} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+            {[0.5, HEIGHT / 2, HEIGHT - 0.5].map((y) => (
+              <line key={y} x1={0} x2={minutes.length * COLUMN} y1={y} y2={y} vectorEffect="non-scaling-stroke" />
+            ))}
+            {at === null ? null : <rect className="ground" x={at * COLUMN} width={COLUMN} height={HEIGHT} />}
+            {minutes.map((pace, nth) => (
+              <g key={pace.from} transform={`translate(${nth * COLUMN} 0)`}>
+                {children(pace)}
+              </g>
+            ))}
+          </svg>
+        </div>
+        <div className="axis quiet" aria-hidden="true">
+          {marks.map((pace) => (
+            <span key={pace.from}>{minuteOf(pace)}</span>
           ))}
-        </svg>
-        <span className="top">{top}</span>
+        </div>
       </div>
-      <div className="axis quiet" aria-hidden="true">
-        <span>an hour ago</span>
-        <span>now</span>
-      </div>
+      <p className="readout quiet" aria-hidden="true">
+        {hovered
+          ? `${minuteOf(hovered)}: ${describe(hovered)}`
+          : `Last hour: ${summary.replace(' in the last hour', '')}`}
+      </p>
     </figure>
   );
 }
 
 export function RunsChart({ hour, minutes }: { hour: Pace; minutes: Pace[] }) {
   const ended = (pace: Pace) => pace.completed + pace.failed + pace.cancelled;
-  const top = Math.max(4, ...minutes.map((pace) => Math.max(pace.started, ended(pace))));
+  const most = Math.max(4, ...minutes.map((pace) => Math.max(pace.started, ended(pace))));
+  // Its half is a whole number, too.
+  const top = most + (most % 2);
   const share = (count: number) => (count / top) * HEIGHT;
   const words = (pace: Pace) =>
     [
@@ -80,6 +113,7 @@ export function RunsChart({ hour, minutes }: { hour: Pace; minutes: Pace[] }) {
       summary={`${words(hour)} in the last hour`}
       legend={[['started', 'started'], ...ENDS.map((end): [string, string] => [end, end])]}
       top={String(top)}
+      middle={String(top / 2)}
       minutes={minutes}
       describe={words}
     >
@@ -102,7 +136,7 @@ export function RunsChart({ hour, minutes }: { hour: Pace; minutes: Pace[] }) {
   );
 }
 
-/** How long something took: the column is from what half of them stay below to what 95 of 100 do. */
+/** How long something took: each column is from the 50th to the 95th percentile. */
 export function TimesChart(props: { title: string; of: 'waited' | 'took'; hour: Pace; minutes: Pace[] }) {
   const { title, of, hour, minutes } = props;
   const half = (pace: Pace) => pace[`${of}P50S`] ?? null;
@@ -120,6 +154,7 @@ export function TimesChart(props: { title: string; of: 'waited' | 'took'; hour: 
         ['most', 'p95'],
       ]}
       top={seconds(top)}
+      middle={seconds(top / 2)}
       minutes={minutes}
       describe={words}
     >

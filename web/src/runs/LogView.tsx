@@ -1,8 +1,10 @@
 // Shows the raw log of a run, and next to it the conversation as its reader saw it at the selected event.
 import type { TranscriptView } from '@rejoin/client';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { ChevronFirst, ChevronLast, ChevronLeft, ChevronRight, type LucideIcon } from 'lucide-react';
 import { useEffect, useMemo, useState } from 'react';
 import { TurnView } from '../chat/TurnView';
+import { IconButton } from '../ui/Button';
 import { CopyButton, Folded, Payload, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import { EventList } from './EventList';
@@ -85,8 +87,8 @@ function Log({ id, entries }: { id: string; entries: Entry[] }) {
         ))}
       </fieldset>
       <div className="player">
-        <Step label="First event" sign="⇤" to={0} from={chosen} go={choose} />
-        <Step label="Previous event" sign="←" to={chosen - 1} from={chosen} go={choose} />
+        <Step label="First event" icon={ChevronFirst} to={0} from={chosen} go={choose} />
+        <Step label="Previous event" icon={ChevronLeft} to={chosen - 1} from={chosen} go={choose} />
         <input
           type="range"
           aria-label="Position in the log"
@@ -96,8 +98,14 @@ function Log({ id, entries }: { id: string; entries: Entry[] }) {
           value={Math.max(0, chosen)}
           onChange={(event) => choose(event.currentTarget.valueAsNumber)}
         />
-        <Step label="Next event" sign="→" to={Math.min(chosen + 1, listed.length - 1)} from={chosen} go={choose} />
-        <Step label="Last event" sign="⇥" to={listed.length - 1} from={chosen} go={choose} />
+        <Step
+          label="Next event"
+          icon={ChevronRight}
+          to={Math.min(chosen + 1, listed.length - 1)}
+          from={chosen}
+          go={choose}
+        />
+        <Step label="Last event" icon={ChevronLast} to={listed.length - 1} from={chosen} go={choose} />
         <output className="quiet">{entry ? `event ${entry.seq}` : 'no event yet'}</output>
       </div>
       <div className="log">
@@ -130,29 +138,18 @@ function Log({ id, entries }: { id: string; entries: Entry[] }) {
 
 function Step({
   label,
-  sign,
+  icon,
   to,
   from,
   go,
 }: {
   label: string;
-  sign: string;
+  icon: LucideIcon;
   to: number;
   from: number;
   go: (nth: number) => void;
 }) {
-  return (
-    <button
-      type="button"
-      className="small"
-      aria-label={label}
-      title={label}
-      disabled={to === from || to < 0}
-      onClick={() => go(to)}
-    >
-      {sign}
-    </button>
-  );
+  return <IconButton icon={icon} label={label} disabled={to === from || to < 0} onClick={() => go(to)} />;
 }
 
 /** The attempts of a run that has had more than one. */

@@ -1,6 +1,7 @@
 // Shows one run and the runs it started: a timeline, and messages and tool calls that are loaded in full on demand.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
+import { Columns2, Download, GitFork, Play, RefreshCw, ScrollText, Square } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { api, query, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
@@ -11,8 +12,11 @@ import { Fact, Facts } from '../ui/Facts';
 import { LoadFailed } from '../ui/LoadFailed';
 import { Ago, duration, ErrorNote, Folded, Payload, State, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
+import { Full } from './Full';
+import { inShort } from './messages';
 import { LIVE_MS, useCalls, useMessages } from './records';
-import { Timeline } from './Timeline';
+import { Trace } from './Trace';
+import { costOf, tokensOf } from './usage';
 
 type Run = Schemas['RunBody'];
 
@@ -48,7 +52,7 @@ export function RunView() {
       />
     );
   return (
-    <main id="main" className="page">
+    <main id="main" className="page wide">
       <div className="title">
         <h1>{run.data.agent ?? 'Plain chat'}</h1>
         <State state={run.data.state} />
@@ -56,7 +60,7 @@ export function RunView() {
       </div>
       <Facts>
         <Fact name="Run">
-          <code>{run.data.id}</code>
+          <code title={run.data.id}>{run.data.id.slice(-12)}</code>
         </Fact>
         <Fact name="Model">{run.data.model ?? '—'}</Fact>
         <Fact name="Started">
@@ -65,7 +69,8 @@ export function RunView() {
         <Fact name="Duration">{duration(run.data.durationMs)}</Fact>
         <Fact name="Steps">{run.data.totalSteps}</Fact>
         <Fact name="Attempts">{run.data.attempt}</Fact>
-        <Fact name="Tokens">{tokens(run.data)}</Fact>
+        <Fact name="Tokens">{tokensOf(run.data)}</Fact>
+        <Fact name="Cost">{costOf(run.data)}</Fact>
         {run.data.parentRunId ? (
           <Fact name="Parent run">
             <Link to="/runs/$id" params={{ id: run.data.parentRunId }}>
@@ -93,6 +98,14 @@ export function RunView() {
           </Fact>
         ) : null}
       </Facts>
+      {run.data.attempt > 1 ? (
+        <p className="note">
+          This run needed {run.data.attempt} attempts: the connection to a worker was lost.{' '}
+          <Link to="/runs/$id/log" params={{ id }}>
+            See the attempts in the log
+          </Link>
+        </p>
+      ) : null}
       {run.data.error ? (
         <p className="note bad">
           {run.data.error} {run.data.errorCode ? <code>{run.data.errorCode}</code> : null}
@@ -103,7 +116,7 @@ export function RunView() {
         <Payload value={run.data.input} />
       </section>
       {['failed', 'cancelled'].includes(run.data.state) ? <Streamed id={run.data.id} /> : null}
-      {tree.data ? <Timeline run={run.data} tree={tree.data} path={`${history}/${id}`} isLive={isLive} /> : null}
+      {tree.data ? <Trace key={id} run={run.data} tree={tree.data} history={history} isLive={isLive} /> : null}
       <Messages path={`${history}/${id}`} id={id} isLive={isLive} />
       <Calls path={`${history}/${id}`} id={id} isLive={isLive} />
     </main>
@@ -132,13 +145,6 @@ function Streamed({ id }: { id: string }) {
   );
 }
 
-function tokens(run: Run): string {
-  const usage = run.usage as { totalTokens?: number; costUsd?: number } | null | undefined;
-  if (!usage?.totalTokens) return '—';
-  const cost = usage.costUsd ? ` · $${usage.costUsd.toFixed(4)}` : '';
-  return `${usage.totalTokens.toLocaleString('en')}${cost}`;
-}
-
 function Actions({ run, history }: { run: Run; history: string }) {
   const queries = useQueryClient();
   const [more, setMore] = useState<'fork' | 'compare' | null>(null);
@@ -158,30 +164,30 @@ function Actions({ run, history }: { run: Run; history: string }) {
       <div className="actions">
         {ENDED.includes(run.state) ? null : (
           <button type="button" onClick={() => cancel.mutate()}>
-            Cancel
+            <Square className="icon" /> Cancel
           </button>
         )}
         {run.state === 'paused' ? (
-          <button type="button" onClick={() => resume.mutate()}>
-            Continue
+          <button type="button" className="primary" onClick={() => resume.mutate()}>
+            <Play className="icon" /> Continue
           </button>
         ) : null}
         {run.conversationId && ['failed', 'cancelled'].includes(run.state) ? (
           <Retry run={run} conversationId={run.conversationId} />
         ) : null}
         <Link to="/runs/$id/log" params={{ id: run.id }} className="button">
-          Log
+          <ScrollText className="icon" /> Log
         </Link>
         <button type="button" aria-expanded={more === 'compare'} onClick={() => toggle('compare')}>
-          Compare
+          <Columns2 className="icon" /> Compare
         </button>
         {ENDED.includes(run.state) ? (
           <button type="button" aria-expanded={more === 'fork'} onClick={() => toggle('fork')}>
-            Fork
+            <GitFork className="icon" /> Fork
           </button>
         ) : null}
         <a href={`${history}/${run.id}/export`} download={`run-${run.id}.json`} className="button">
-          Export
+          <Download className="icon" /> Export
         </a>
       </div>
       {failed ? <ErrorNote error={failed} /> : null}
@@ -203,7 +209,7 @@ function Retry({ run, conversationId }: { run: Run; conversationId: string }) {
         void navigate({ to: '/c/$id', params: { id: conversationId } });
       }}
     >
-      Retry
+      <RefreshCw className="icon" /> Retry
     </button>
   );
 }
@@ -245,7 +251,7 @@ function Fork({ run }: { run: Run }) {
         {step === 0 ? 'New input' : 'Next message'}{' '}
         <input value={message} placeholder="Optional" onChange={(event) => setMessage(event.currentTarget.value)} />
       </label>
-      <button type="submit" disabled={Number.isNaN(step) || fork.isPending}>
+      <button type="submit" className="primary" disabled={Number.isNaN(step) || fork.isPending}>
         Create fork
       </button>
       {fork.isError ? <ErrorNote error={fork.error} /> : null}
@@ -289,7 +295,9 @@ function Compare({ run, history }: { run: Run; history: string }) {
             </option>
           ))}
       </datalist>
-      <button type="submit">Compare</button>
+      <button type="submit" className="primary">
+        Compare
+      </button>
       {others.isError ? <ErrorNote error={others.error} /> : null}
     </form>
   );
@@ -307,17 +315,16 @@ function Messages({ path, id, isLive }: { path: string; id: string; isLive: bool
             <Folded
               label={
                 <>
-                  <span className="step">{message.stepNumber}</span> <b>{message.role}</b>{' '}
-                  <span className="quiet">{message.content.slice(0, 160)}</span>
+                  <span className="step">{message.stepNumber}</span>{' '}
+                  <b className="role">{message.role.replaceAll('_', ' ')}</b>{' '}
+                  <span className="quiet">{inShort(message.content).slice(0, 160)}</span>
                 </>
               }
             >
               {() => (
-                <Full
-                  queryKey={['message', message.id]}
-                  path={`${path}/messages/${message.id}`}
-                  pick={(full) => full.content}
-                />
+                <Full queryKey={['message', message.id]} path={`${path}/messages/${message.id}`}>
+                  {({ content }) => <Payload value={content} />}
+                </Full>
               )}
             </Folded>
           </li>
@@ -347,11 +354,9 @@ function Calls({ path, id, isLive }: { path: string; id: string; isLive: boolean
               }
             >
               {() => (
-                <Full
-                  queryKey={['call', call.id]}
-                  path={`${path}/tool-calls/${call.id}`}
-                  pick={({ input, output, error }) => ({ input, ...(error ? { error } : { output }) })}
-                />
+                <Full queryKey={['call', call.id]} path={`${path}/tool-calls/${call.id}`}>
+                  {({ input, output, error }) => <Payload value={{ input, ...(error ? { error } : { output }) }} />}
+                </Full>
               )}
             </Folded>
           </li>
@@ -360,20 +365,4 @@ function Calls({ path, id, isLive }: { path: string; id: string; isLive: boolean
       <More of={calls} />
     </section>
   );
-}
-
-/** A record in full, asked for when it is looked at. */
-function Full({
-  queryKey,
-  path,
-  pick,
-}: {
-  queryKey: string[];
-  path: string;
-  pick: (full: Record<string, unknown>) => unknown;
-}) {
-  const full = useQuery({ queryKey, queryFn: () => api<Record<string, unknown>>(path) });
-  if (full.isPending) return <Waiting what="the details" />;
-  if (full.isError) return <ErrorNote error={full.error} />;
-  return <Payload value={pick(full.data)} />;
 }

@@ -1,9 +1,11 @@
 // Edits agent definitions: their prompts, tools and limits.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { Plus } from 'lucide-react';
 import { type FormEvent, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { More, usePages } from '../api/pages';
+import { confirmed } from '../ui/Dialog';
 import { ErrorNote, Waiting } from '../ui/parts';
 import { TestRun } from './TestRun';
 
@@ -43,7 +45,7 @@ export function Agents() {
           agents
         </label>
         <button type="button" onClick={() => choose('')}>
-          New agent
+          <Plus className="icon" /> New agent
         </button>
       </div>
       {chosen === null ? (
@@ -225,7 +227,7 @@ function Editor({
       {remove.isError ? <ErrorNote error={remove.error} /> : null}
       <div className="controls">
         <button type="submit" className="primary" disabled={save.isPending}>
-          {definition ? 'Save' : 'Create'}
+          {definition ? 'Save' : 'Create agent'}
         </button>
         {save.isSuccess ? (
           <span className="quiet" role="status">
@@ -236,9 +238,13 @@ function Editor({
         {definition ? (
           <button
             type="button"
-            onClick={() => {
-              if (window.confirm(`Delete the agent "${definition.name}"?`)) remove.mutate();
-            }}
+            onClick={() =>
+              void confirmed({
+                title: `Delete the agent “${definition.name}”?`,
+                detail: 'Chats with it keep their messages.',
+                action: 'Delete agent',
+              }).then((isAgreed) => isAgreed && remove.mutate())
+            }
           >
             Delete
           </button>

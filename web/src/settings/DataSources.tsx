@@ -1,8 +1,11 @@
 // Adds, tests and removes the project's data sources. A secret is entered once and never shown.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Database } from 'lucide-react';
 import { type FormEvent, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { confirmed } from '../ui/Dialog';
+import { Empty } from '../ui/Empty';
 import { Ago, ErrorNote, State, Waiting } from '../ui/parts';
 
 type Source = Schemas['DataSourceBody'];
@@ -32,7 +35,9 @@ export function DataSources() {
   return (
     <>
       {sources.data.items.length === 0 ? (
-        <p className="note quiet">No data sources yet. Add one to run queries in consoles.</p>
+        <Empty icon={Database} title="No data sources yet">
+          Add one to run queries in consoles.
+        </Empty>
       ) : null}
       <ol className="records">
         {sources.data.items.map((source) => (
@@ -64,9 +69,13 @@ function One({ source, path, onSuccess }: { source: Source; path: string; onSucc
         </button>
         <button
           type="button"
-          onClick={() => {
-            if (window.confirm(`Remove the data source "${source.name}"?`)) remove.mutate();
-          }}
+          onClick={() =>
+            void confirmed({
+              title: `Remove the data source “${source.name}”?`,
+              detail: 'Consoles and agents can no longer query it. The database itself stays as it is.',
+              action: 'Remove data source',
+            }).then((isAgreed) => isAgreed && remove.mutate())
+          }
         >
           Remove
         </button>
@@ -137,7 +146,7 @@ function SourceForm({ isBusy, onSubmit }: { isBusy: boolean; onSubmit: (body: Re
         <input name="readOnly" type="checkbox" defaultChecked /> Read-only
       </label>
       <button type="submit" className="primary" disabled={isBusy}>
-        {isBusy ? 'Testing…' : 'Add'}
+        {isBusy ? 'Testing…' : 'Add data source'}
       </button>
     </form>
   );

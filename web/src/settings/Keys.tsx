@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { confirmed } from '../ui/Dialog';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
 
 type Key = Schemas['KeyItem'];
@@ -73,7 +74,7 @@ export function Keys() {
             </option>
           ))}
         </select>
-        <button type="submit" disabled={make.isPending}>
+        <button type="submit" className="primary" disabled={make.isPending}>
           Create key
         </button>
       </form>
@@ -112,10 +113,13 @@ export function Keys() {
                     type="button"
                     className="small"
                     aria-label={`Revoke ${key.name}`}
-                    onClick={() => {
-                      if (window.confirm(`Revoke the key ${key.name}? Programs that use it lose access.`))
-                        revoke.mutate(key.id);
-                    }}
+                    onClick={() =>
+                      void confirmed({
+                        title: `Revoke the key ${key.name}?`,
+                        detail: 'Programs that use it lose access.',
+                        action: 'Revoke key',
+                      }).then((isAgreed) => isAgreed && revoke.mutate(key.id))
+                    }
                   >
                     Revoke
                   </button>

@@ -1,7 +1,10 @@
 // Lists the project's MCP servers with their health, tools and approvals.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Plug } from 'lucide-react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { confirmed } from '../ui/Dialog';
+import { Empty } from '../ui/Empty';
 import { Ago, ErrorNote, Folded, Payload, State, Waiting } from '../ui/parts';
 import { ServerForm, type ServerRequest } from './ServerForm';
 
@@ -30,7 +33,9 @@ export function McpServers() {
   return (
     <>
       {servers.data.items.length === 0 ? (
-        <p className="note quiet">No MCP servers yet. Agents can use the built-in tools.</p>
+        <Empty icon={Plug} title="No MCP servers yet">
+          Agents can use the built-in tools. A server adds its own.
+        </Empty>
       ) : null}
       <ol className="records">
         {servers.data.items.map((server) => (
@@ -106,9 +111,13 @@ function One({ path, server }: { path: string; server: Server }) {
         </button>
         <button
           type="button"
-          onClick={() => {
-            if (window.confirm(`Remove the server "${server.name}"?`)) remove.mutate();
-          }}
+          onClick={() =>
+            void confirmed({
+              title: `Remove the server “${server.name}”?`,
+              detail: 'Agents can no longer call its tools.',
+              action: 'Remove server',
+            }).then((isAgreed) => isAgreed && remove.mutate())
+          }
         >
           Remove
         </button>

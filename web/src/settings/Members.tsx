@@ -2,6 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { confirmed } from '../ui/Dialog';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
 
 type Member = Schemas['MemberItem'];
@@ -75,10 +76,13 @@ export function Members() {
                     type="button"
                     className="small"
                     aria-label={`Remove ${member.handle}`}
-                    onClick={() => {
-                      if (window.confirm(`Remove ${member.handle} from the project? Their keys lose access to it.`))
-                        remove.mutate(member.userId);
-                    }}
+                    onClick={() =>
+                      void confirmed({
+                        title: `Remove ${member.handle} from the project?`,
+                        detail: 'Their keys lose access to it.',
+                        action: 'Remove member',
+                      }).then((isAgreed) => isAgreed && remove.mutate(member.userId))
+                    }
                   >
                     Remove
                   </button>

@@ -8,7 +8,7 @@ import { Keys } from './Keys';
 import { Members } from './Members';
 import { Prices } from './Prices';
 import { Prompts } from './Prompts';
-import type { PartName } from './parts';
+import { type PartName, partOf } from './parts';
 import { Usage } from './Usage';
 
 const PARTS: Record<PartName, [string, ComponentType]> = {
@@ -22,7 +22,8 @@ const PARTS: Record<PartName, [string, ComponentType]> = {
 
 export function SettingsView() {
   const me = useMe();
-  const { part = 'appearance' } = useSearch({ from: '/settings' });
+  const search = useSearch({ from: '/settings' });
+  const part = partOf(search.part) ?? 'appearance';
   const [, Part] = PARTS[part];
   useTitle(`${PARTS[part][0]}: Settings`);
   return (
@@ -31,16 +32,18 @@ export function SettingsView() {
         <h1>Settings</h1>
       </div>
       <nav className="parts" aria-label="Settings sections">
-        {Object.entries(PARTS).map(([name, [label]]) => (
-          <Link
-            key={name}
-            to="/settings"
-            search={{ part: name as PartName }}
-            aria-current={name === part ? 'page' : undefined}
-          >
-            {label}
-          </Link>
-        ))}
+        {Object.entries(PARTS)
+          .filter(([name]) => isAdmin(me) || name === 'appearance')
+          .map(([name, [label]]) => (
+            <Link
+              key={name}
+              to="/settings"
+              search={{ part: name as PartName }}
+              aria-current={name === part ? 'page' : undefined}
+            >
+              {label}
+            </Link>
+          ))}
       </nav>
       {isAdmin(me) || part === 'appearance' ? (
         <Part />

@@ -13,12 +13,20 @@ export function isToolsPart(value: unknown): value is ToolsPart {
 }
 
 /** Sections that became views. */
-export const MOVED: Record<
-  string,
-  { to: '/agents' | '/sources' } | { to: '/tools'; search: { part?: ToolsPart } } | undefined
-> = {
+const MOVED = {
   agents: { to: '/agents' },
   servers: { to: '/tools', search: {} },
   programs: { to: '/tools', search: { part: 'programs' } },
   sources: { to: '/sources' },
-};
+} as const;
+export type MovedName = keyof typeof MOVED;
+
+/** Where a section is now. */
+export function movedTo(part: PartName | MovedName | undefined): (typeof MOVED)[MovedName] | undefined {
+  return part !== undefined && part in MOVED ? MOVED[part as MovedName] : undefined;
+}
+
+/** The name of a section that became a view. */
+export function movedOf(value: unknown): MovedName | undefined {
+  return typeof value === 'string' && value in MOVED ? (value as MovedName) : undefined;
+}

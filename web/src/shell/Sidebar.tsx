@@ -101,7 +101,8 @@ function User() {
       align="start"
       side="top"
       trigger={
-        <button type="button" className="side-link user" aria-label={`User menu: ${me.handle} ${me.role}`}>
+        <button type="button" className="side-link user">
+          <span className="hidden">User menu:</span>
           <span className="avatar" aria-hidden="true">
             {me.handle.slice(0, 1)}
           </span>

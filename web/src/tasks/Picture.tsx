@@ -1,5 +1,6 @@
 // Draws a dependency graph in columns: each node right of its dependencies, with its state as colour, sign and word. Arrow keys follow edges.
 import { type KeyboardEvent, useMemo, useRef, useState } from 'react';
+import { Canvas } from '../ui/Canvas';
 import { drawn } from '../ui/columns';
 import { chainOf, columnsOf } from './layers';
 
@@ -72,50 +73,48 @@ export function Picture({ tasks, label, chosen, choose }: PictureProps) {
     if (next) boxes.current.get(next.id)?.focus();
   };
   return (
-    <div className={tasks.length > MANY ? 'picture dense' : 'picture'} role="group" aria-label={label}>
-      <div style={{ inlineSize: drawing.width, blockSize: drawing.height }}>
-        <svg width={drawing.width} height={drawing.height} aria-hidden="true">
-          {tasks.flatMap((task) =>
-            task.after.map((before) => (
-              <path
-                key={`${before}-${task.id}`}
-                className={chain === null ? undefined : isOfChain(before, task.id) ? 'of-chain' : 'apart'}
-                d={drawing.path(before, task.id)}
-              />
-            )),
-          )}
-        </svg>
-        {tasks.map((task) => {
-          const { x, y } = drawing.at(task.id);
-          return (
-            <button
-              key={task.id}
-              ref={(box) => {
-                if (box) boxes.current.set(task.id, box);
-                else boxes.current.delete(task.id);
-              }}
-              type="button"
-              className={`task ${task.state} ${kin(task.id)}`}
-              aria-pressed={task.id === chosen}
-              title={task.title}
-              style={{ insetInlineStart: x, insetBlockStart: y, inlineSize: sizes.width, blockSize: sizes.height }}
-              onClick={() => choose(task.id)}
-              onKeyDown={(event) => onKeyDown(event, task)}
-              onMouseEnter={() => look(task.id)}
-              onMouseLeave={() => look(null)}
-              onFocus={() => look(task.id)}
-              onBlur={() => look(null)}
-            >
-              <b>{task.title}</b>
-              <span>
-                <i aria-hidden="true">{SIGNS[task.state] ?? WAITS}</i> {task.state.replaceAll('_', ' ')}
-                {task.agent ? ` · ${task.agent}` : ''}
-              </span>
-            </button>
-          );
-        })}
-      </div>
-    </div>
+    <Canvas label={label} className={tasks.length > MANY ? 'dense' : ''} width={drawing.width} height={drawing.height}>
+      <svg width={drawing.width} height={drawing.height} aria-hidden="true">
+        {tasks.flatMap((task) =>
+          task.after.map((before) => (
+            <path
+              key={`${before}-${task.id}`}
+              className={chain === null ? undefined : isOfChain(before, task.id) ? 'of-chain' : 'apart'}
+              d={drawing.path(before, task.id)}
+            />
+          )),
+        )}
+      </svg>
+      {tasks.map((task) => {
+        const { x, y } = drawing.at(task.id);
+        return (
+          <button
+            key={task.id}
+            ref={(box) => {
+              if (box) boxes.current.set(task.id, box);
+              else boxes.current.delete(task.id);
+            }}
+            type="button"
+            className={`task ${task.state} ${kin(task.id)}`}
+            aria-pressed={task.id === chosen}
+            title={task.title}
+            style={{ insetInlineStart: x, insetBlockStart: y, inlineSize: sizes.width, blockSize: sizes.height }}
+            onClick={() => choose(task.id)}
+            onKeyDown={(event) => onKeyDown(event, task)}
+            onMouseEnter={() => look(task.id)}
+            onMouseLeave={() => look(null)}
+            onFocus={() => look(task.id)}
+            onBlur={() => look(null)}
+          >
+            <b>{task.title}</b>
+            <span>
+              <i aria-hidden="true">{SIGNS[task.state] ?? WAITS}</i> {task.state.replaceAll('_', ' ')}
+              {task.agent ? ` · ${task.agent}` : ''}
+            </span>
+          </button>
+        );
+      })}
+    </Canvas>
   );
 }
 

@@ -77,7 +77,8 @@ function Tasks({ graph }: { graph: Graph }) {
   const board = useRef<HTMLDivElement>(null);
   const [dragged, drag] = useState<Entity | null>(null);
   const [over, setOver] = useState<TaskState | null>(null);
-  const columns = useMemo(() => columnsOf(graph, narrowed), [graph, narrowed]);
+  const [words, setWords] = useState('');
+  const columns = useMemo(() => columnsOf(graph, narrowed, words), [graph, narrowed, words]);
   const moves = useMoves(graph.project.id);
   useKeptFocus(board);
   const count = [...columns.values()].reduce((sum, cards) => sum + cards.length, 0);
@@ -85,7 +86,7 @@ function Tasks({ graph }: { graph: Graph }) {
   return (
     <>
       <ProjectHead project={graph.project} />
-      <Narrowing graph={graph} narrowed={narrowed} shown={count} of={all} />
+      <Narrowing graph={graph} narrowed={narrowed} words={words} onWords={setWords} shown={count} of={all} />
       {moves.undone ? (
         <p className="note bad" role="alert">
           {moves.undone}{' '}
@@ -101,7 +102,11 @@ function Tasks({ graph }: { graph: Graph }) {
         </p>
       ) : null}
       {all > 0 && count === 0 ? (
-        <p className="note quiet">No tasks match the selected plan or goal. Choose another one, or “All”.</p>
+        <p className="note quiet">
+          {words.trim() === ''
+            ? 'No tasks match the selected plan or goal. Choose another one, or “All”.'
+            : `No tasks match “${words.trim()}”.`}
+        </p>
       ) : null}
       <p className="quiet told-here">
         <span role="status">{moves.done}</span>
@@ -137,6 +142,7 @@ function Tasks({ graph }: { graph: Graph }) {
               }}
             >
               <h2>
+                <span className={`dot ${state}`} aria-hidden="true" />
                 {STATES[state]} <span className="quiet">{cards.length}</span>
               </h2>
               <ul>
@@ -164,15 +170,32 @@ function Tasks({ graph }: { graph: Graph }) {
   );
 }
 
-function Narrowing({ graph, narrowed, shown, of }: { graph: Graph; narrowed: Narrowed; shown: number; of: number }) {
+interface NarrowingProps {
+  graph: Graph;
+  narrowed: Narrowed;
+  words: string;
+  onWords: (words: string) => void;
+  /** Tasks that are shown, of all. */
+  shown: number;
+  of: number;
+}
+
+function Narrowing({ graph, narrowed, words, onWords, shown, of }: NarrowingProps) {
   const navigate = useNavigate({ from: '/work/$projectId' });
   const choices = [
     ['plan', 'Plan', ofType(graph, 'plan')],
     ['goal', 'Goal', ofType(graph, 'goal')],
   ] as const;
-  if (choices.every(([, , entities]) => entities.length === 0)) return null;
+  if (of === 0) return null;
   return (
     <div className="controls">
+      <input
+        type="search"
+        aria-label="Filter tasks"
+        placeholder="Filter tasks"
+        value={words}
+        onChange={(event) => onWords(event.target.value)}
+      />
       {choices.map(([name, label, entities]) =>
         entities.length === 0 ? null : (
           <label key={name}>
@@ -260,7 +283,11 @@ function TaskCard({ card: { task, priority, dueAt, waitsFor }, mayWrite, isDragg
       {priority !== null || dueAt !== null || waitsFor.length > 0 ? (
         <p className="quiet">
           {[
-            priority === null ? null : <span key="priority">priority {priority}</span>,
+            priority === null ? null : (
+              <span key="priority" className="badge">
+                priority {priority}
+              </span>
+            ),
             dueAt === null ? null : (
               <time key="due" dateTime={dueAt} className={isLate ? 'late' : undefined}>
                 {isLate ? 'was due' : 'due'}{' '}

@@ -1,5 +1,6 @@
 // Creates a task in a column of the board. If the board is filtered by a plan or goal, the task is linked to it.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { Plus } from 'lucide-react';
 import { type FormEvent, useRef, useState } from 'react';
 import { api } from '../api/http';
 import { ErrorNote } from '../ui/parts';
@@ -53,7 +54,7 @@ export function NewTask({ project, state, narrowed }: NewTaskProps) {
         aria-label={`New task in ${STATES[state]}`}
         onClick={() => setOpen(true)}
       >
-        + New task
+        <Plus className="icon" /> New task
       </button>
     );
   }
@@ -82,8 +83,8 @@ export function NewTask({ project, state, narrowed }: NewTaskProps) {
         onChange={(event) => setTitle(event.target.value)}
       />
       <div className="controls">
-        <button type="submit" className="small" disabled={make.isPending}>
-          Create
+        <button type="submit" className="small primary" disabled={make.isPending}>
+          Create task
         </button>
         <button type="button" className="plain small" onClick={() => setOpen(false)}>
           Close

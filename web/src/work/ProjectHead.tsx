@@ -13,22 +13,19 @@ export function ProjectHead({ project }: { project: Entity }) {
       <div className="title">
         <h1>{project.name}</h1>
         <State state={project.stateKey} />
-        <nav className="parts" aria-label="Project sections">
-          <Link to="/work/$projectId" params={params} activeOptions={{ exact: true, includeSearch: false }}>
-            Board
-          </Link>
-          <Link to="/work/$projectId/documents" params={params}>
-            Documents
-          </Link>
-          <Link to="/graph/$id" params={{ id: project.id }}>
-            In the graph
-          </Link>
-        </nav>
-        <Link to="/work" className="actions">
-          All projects
-        </Link>
       </div>
-      {description ? <p className="quiet">{description}</p> : null}
+      {description ? <p className="about-page quiet">{description}</p> : null}
+      <nav className="parts" aria-label="Project sections">
+        <Link to="/work/$projectId" params={params} activeOptions={{ exact: true, includeSearch: false }}>
+          Board
+        </Link>
+        <Link to="/work/$projectId/documents" params={params}>
+          Documents
+        </Link>
+        <Link to="/graph/$id" params={{ id: project.id }}>
+          In the graph
+        </Link>
+      </nav>
     </>
   );
 }

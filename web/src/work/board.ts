@@ -47,8 +47,8 @@ export function isOver(entity: Entity): boolean {
   return OVER.includes(entity.stateKey);
 }
 
-/** The cards of each column: the urgent ones first, then in the order of their making. */
-export function columnsOf(graph: Graph, narrowed: Narrowed): Map<TaskState, Card[]> {
+/** The cards of each column whose titles contain the words: the urgent ones first, then in the order of their making. */
+export function columnsOf(graph: Graph, narrowed: Narrowed, words = ''): Map<TaskState, Card[]> {
   const known = new Map(graph.entities.map((entity) => [entity.id, entity]));
   const links = new Set(graph.links.map(({ type, source, target }) => `${type} ${source.id} ${target.id}`));
   const has = (type: string, source: string, target: string) => links.has(`${type} ${source} ${target}`);
@@ -60,7 +60,9 @@ export function columnsOf(graph: Graph, narrowed: Narrowed): Map<TaskState, Card
   const plansOfGoal = ofType(graph, 'plan').filter(
     (plan) => narrowed.goal !== undefined && has('supports_goal', plan.id, narrowed.goal),
   );
-  const isShown = ({ id }: Entity) =>
+  const searched = words.trim().toLowerCase();
+  const isShown = ({ id, name }: Entity) =>
+    name.toLowerCase().includes(searched) &&
     (narrowed.plan === undefined || has('in_plan', id, narrowed.plan)) &&
     (narrowed.goal === undefined ||
       has('supports_goal', id, narrowed.goal) ||

@@ -45,6 +45,11 @@ export async function ask(page, words) {
   await field.press('Enter');
 }
 
+/** Agrees to what the page asks before it does something; `action` is on the button. */
+export async function agree(page, action) {
+  await page.getByRole('dialog').last().getByRole('button', { name: action, exact: true }).click();
+}
+
 /** The last answer, as it is shown. */
 export function answer(page) {
   return page.locator('article.turn').last();

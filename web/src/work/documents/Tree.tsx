@@ -87,7 +87,7 @@ function NewDocument({ projectId, documents }: TreeProps) {
           </select>
         ) : null}
         <button type="submit" disabled={make.isPending}>
-          Create
+          Create document
         </button>
       </div>
       {make.isError ? <ErrorNote error={make.error} /> : null}

@@ -1,0 +1,51 @@
+// Places the events of a day on a grid of hours: those at the same time are side by side.
+import type { Day } from './days';
+import type { Placed } from './layoutEvents';
+
+const DAY_MIN = 24 * 60;
+/** What is shorter is shown as long as this, in minutes: it has to hold its title. */
+const LEAST_MIN = 30;
+
+export interface Slot {
+  placed: Placed;
+  /** In minutes after midnight. */
+  from: number;
+  to: number;
+  lane: number;
+  /** Side by side with it, and itself. */
+  lanes: number;
+}
+
+function minutes(time: string): number {
+  return Number(time.slice(0, 2)) * 60 + Number(time.slice(3, 5));
+}
+
+/** Those with a time on this day, in its order. */
+export function slotsOf(all: readonly Placed[], day: Day): Slot[] {
+  const timed = all
+    .filter(({ from }) => from !== undefined)
+    .map((placed) => {
+      const from = placed.first < day ? 0 : minutes(placed.from ?? '');
+      const end = placed.last > day || placed.to === '00:00' ? DAY_MIN : minutes(placed.to ?? '');
+      return { placed, from: Math.min(from, DAY_MIN - LEAST_MIN), to: Math.max(end, from + LEAST_MIN) };
+    })
+    .sort((a, b) => a.from - b.from || b.to - a.to);
+  const slots: Slot[] = [];
+  let cluster: Slot[] = [];
+  let clusterEnd = 0;
+  for (const one of timed) {
+    if (one.from >= clusterEnd) {
+      for (const slot of cluster) slot.lanes = Math.max(...cluster.map(({ lane }) => lane)) + 1;
+      cluster = [];
+    }
+    const taken = new Set(cluster.filter(({ to }) => to > one.from).map(({ lane }) => lane));
+    let lane = 0;
+    while (taken.has(lane)) lane += 1;
+    const slot = { ...one, lane, lanes: 1 };
+    cluster.push(slot);
+    slots.push(slot);
+    clusterEnd = Math.max(clusterEnd, one.to);
+  }
+  for (const slot of cluster) slot.lanes = Math.max(...cluster.map(({ lane }) => lane)) + 1;
+  return slots;
+}

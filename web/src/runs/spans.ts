@@ -1,0 +1,94 @@
+// The spans of a trace: a run, its model calls and its tool calls, each with the time that it took.
+import type { Schemas } from '../api/http';
+import { duration } from '../ui/duration';
+import type { RunMessage, ToolCall } from './records';
+
+export type Run = Schemas['RunBody'];
+
+interface Piece {
+  className: string;
+  /** Milliseconds since 1970. */
+  from: number;
+  to: number;
+  title: string;
+}
+
+interface Timed {
+  key: string;
+  pieces: Piece[];
+  /** In milliseconds. */
+  took: number;
+}
+
+export type Span = Timed &
+  (
+    | { kind: 'run'; run: Run }
+    | { kind: 'model'; runId: string; step: number; message: RunMessage }
+    | { kind: 'call'; runId: string; step: number; call: ToolCall }
+  );
+
+export function spanOfRun(run: Run, now: number): Span {
+  const made = Date.parse(run.createdAt);
+  const begun = Date.parse(run.startedAt ?? run.createdAt);
+  const ended = run.finishedAt ? Date.parse(run.finishedAt) : now;
+  return {
+    kind: 'run',
+    run,
+    key: run.id,
+    pieces: [
+      { className: 'waited', from: made, to: begun, title: `queued for ${duration(begun - made)}` },
+      { className: run.state, from: begun, to: ended, title: `${run.state}, ${duration(ended - begun)}` },
+    ],
+    took: ended - begun,
+  };
+}
+
+/**
+ * What a run did, step by step. A step's model was asked once all that was before had come to its end, and had answered when its message
+ * was stored. What a fork took over from another run is not of its time.
+ */
+export function spansWithin(
+  run: Run,
+  messages: readonly RunMessage[],
+  calls: readonly ToolCall[],
+  now: number,
+): Span[] {
+  const begun = Date.parse(run.startedAt ?? run.createdAt);
+  const spans: Span[] = [];
+  let asked = begun;
+  for (const message of messages.filter(({ role }) => role === 'assistant')) {
+    const step = message.stepNumber;
+    const answered = Date.parse(message.createdAt);
+    if (answered >= begun) {
+      spans.push({
+        kind: 'model',
+        runId: run.id,
+        step,
+        message,
+        key: message.id,
+        pieces: [
+          { className: 'model', from: asked, to: answered, title: `model response, ${duration(answered - asked)}` },
+        ],
+        took: answered - asked,
+      });
+    }
+    asked = Math.max(asked, answered);
+    for (const call of calls.filter(({ stepNumber }) => stepNumber === step)) {
+      if (!call.startedAt) continue;
+      const from = Date.parse(call.startedAt);
+      const to = call.completedAt ? Date.parse(call.completedAt) : now;
+      asked = Math.max(asked, to);
+      if (to < begun) continue;
+      spans.push({
+        kind: 'call',
+        runId: run.id,
+        step,
+        call,
+        key: call.id,
+        pieces: [{ className: `call ${call.status}`, from, to, title: `${call.toolName}, ${call.status}` }],
+        took: call.durationMs ?? to - from,
+      });
+    }
+  }
+  return spans;
+}
