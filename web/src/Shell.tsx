@@ -30,8 +30,9 @@ export function Shell() {
   useEffect(() => outbox.start(() => void queries.invalidateQueries({ queryKey: ['conversations'] })), [queries]);
   useEffect(() => {
     if (isDrawn) document.querySelector<HTMLElement>('#sidebar a')?.focus();
-    // Closed by a link, the focus is where the link leads.
-    else if (wasDrawn.current && document.activeElement === document.body) opener.current?.focus();
+    // What had the focus in it is out of sight.
+    else if (wasDrawn.current && !opener.current?.parentElement?.contains(document.activeElement))
+      opener.current?.focus();
     wasDrawn.current = isDrawn;
   }, [isDrawn]);
   const isHidden = isNarrow ? !isDrawn : isFolded;

@@ -64,3 +64,58 @@ test('definitions are known in all blocks of a text, also while it grows', async
   growing.split(`${text}\nMore and more\n`, true);
   assert.equal(growing.definitions, before);
 });
+
+test('chats are grouped by day, those at work first', async () => {
+  const { byDays } = await loaded('chat/days.ts');
+  const now = new Date(2026, 10, 28, 12);
+  const at = (days) => new Date(2026, 10, 28 - days, 9).toISOString();
+  const chats = [0, 0, 1, 5, 20, 60].map((days, nth) => ({ id: String(nth), updatedAt: at(days) }));
+  const groups = byDays(chats, new Map([['3', 'running']]), now);
+  assert.deepEqual(
+    groups.map(({ name, items }) => [name, items.map(({ id }) => id).join()]),
+    [
+      ['Running', '3'],
+      ['Today', '0,1'],
+      ['Yesterday', '2'],
+      ['Previous 30 days', '4'],
+      ['September 2026', '5'],
+    ],
+  );
+});
+
+test('events of a day that overlap are side by side', async () => {
+  const { slotsOf } = await loaded('calendar/lanes.ts');
+  const event = (from, to, first = '2026-03-10', last = '2026-03-10') => ({ occurrence: {}, first, last, from, to });
+  const slots = slotsOf(
+    [
+      event('22:00', '07:00', '2026-03-09'),
+      event('08:00', '10:00'),
+      event('09:00', '09:10'),
+      event('09:40', '11:00'),
+      event('23:50', '00:00'),
+      { occurrence: {}, first: '2026-03-10', last: '2026-03-10' },
+    ],
+    '2026-03-10',
+  );
+  assert.deepEqual(
+    slots.map(({ from, to, lane, lanes }) => [from, to, lane, lanes]),
+    [
+      [0, 420, 0, 1],
+      [480, 600, 0, 2],
+      [540, 570, 1, 2],
+      [580, 660, 1, 2],
+      [1410, 1440, 0, 1],
+    ],
+  );
+});
+
+test('a stored message of a model is read as its text and calls', async () => {
+  const { readable, inShort } = await loaded('runs/messages.ts');
+  const stored = { kind: 'assistant', text: 'Wait.', tool_calls: [{ name: 'search', arguments: { query: 'x' } }] };
+  const wanted = { text: 'Wait.', calls: [{ name: 'search', input: { query: 'x' } }] };
+  assert.deepEqual(readable(JSON.stringify(stored)), wanted);
+  assert.deepEqual(readable(stored), wanted);
+  assert.equal(inShort(JSON.stringify(stored)), 'Wait. · calls search');
+  assert.equal(inShort('{"kind":"assistant","text":"cut of'), '{"kind":"assistant","text":"cut of');
+  assert.equal(inShort('Plain words'), 'Plain words');
+});

@@ -7,7 +7,8 @@ import { CopyButton } from '../ui/parts';
 
 export function MarkdownTable({ children }: { children: ReactNode }) {
   const table = useRef<HTMLTableElement>(null);
-  const rows = () => [...(table.current?.rows ?? [])].map((row) => [...row.cells].map((cell) => cell.textContent.trim()));
+  const rows = () =>
+    [...(table.current?.rows ?? [])].map((row) => [...row.cells].map((cell) => cell.textContent.trim()));
   return (
     <div className="table-block">
       {/* What scrolls can be scrolled by keys. */}

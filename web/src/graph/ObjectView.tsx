@@ -1,6 +1,7 @@
 // Shows one object: its properties, relationships and history.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
+import { useState } from 'react';
 import { api, Problem, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { LoadFailed } from '../ui/LoadFailed';
@@ -60,16 +61,41 @@ export function ObjectView() {
   );
 }
 
+/** Relationships that are listed without being asked for. */
+const LISTED = 50;
+
 function Edges({ title, edges, total }: { title: string; edges: Edge[]; total: number }) {
+  const [type, setType] = useState('');
+  const [isAll, setAll] = useState(false);
+  const counts = new Map<string, number>();
+  for (const { relationshipType } of edges) counts.set(relationshipType, (counts.get(relationshipType) ?? 0) + 1);
+  const shown = edges.filter((edge) => type === '' || edge.relationshipType === type);
   return (
     <section>
-      <h2>
-        {title} <span className="quiet">{total.toLocaleString('en')}</span>
-      </h2>
+      <div className="heading">
+        <h2>
+          {title} <span className="quiet">{total.toLocaleString('en')}</span>
+        </h2>
+        {counts.size > 1 ? (
+          <select
+            className="small"
+            aria-label={`Type of ${title.toLowerCase()}`}
+            value={type}
+            onChange={(event) => setType(event.target.value)}
+          >
+            <option value="">All types</option>
+            {[...counts].map(([name, count]) => (
+              <option key={name} value={name}>
+                {name} ({count})
+              </option>
+            ))}
+          </select>
+        ) : null}
+      </div>
       <ul className="hits">
-        {edges.map((edge) => (
+        {(isAll ? shown : shown.slice(0, LISTED)).map((edge) => (
           <li key={edge.relationshipId}>
-            <span className="quiet">{edge.relationshipType}</span>{' '}
+            <span className="badge">{edge.relationshipType}</span>{' '}
             <Link to="/graph/$id" params={{ id: edge.connected.id }}>
               {edge.connected.name}
             </Link>{' '}
@@ -77,6 +103,11 @@ function Edges({ title, edges, total }: { title: string; edges: Edge[]; total: n
           </li>
         ))}
       </ul>
+      {shown.length > LISTED && !isAll ? (
+        <button type="button" className="small" onClick={() => setAll(true)}>
+          Show all {shown.length.toLocaleString('en')}
+        </button>
+      ) : null}
     </section>
   );
 }
