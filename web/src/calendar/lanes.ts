@@ -25,9 +25,10 @@ export function slotsOf(all: readonly Placed[], day: Day): Slot[] {
   const timed = all
     .filter(({ from }) => from !== undefined)
     .map((placed) => {
-      const from = placed.first < day ? 0 : minutes(placed.from ?? '');
+      // Late ones begin earlier, so that they can be read.
+      const from = Math.min(placed.first < day ? 0 : minutes(placed.from ?? ''), DAY_MIN - LEAST_MIN);
       const end = placed.last > day || placed.to === '00:00' ? DAY_MIN : minutes(placed.to ?? '');
-      return { placed, from: Math.min(from, DAY_MIN - LEAST_MIN), to: Math.max(end, from + LEAST_MIN) };
+      return { placed, from, to: Math.max(end, from + LEAST_MIN) };
     })
     .sort((a, b) => a.from - b.from || b.to - a.to);
   const slots: Slot[] = [];
