@@ -11,7 +11,7 @@ export function QuestionForm({ question, plan }: { question: Question; plan?: Pl
   const [chosen, setChosen] = useState<string[]>([]);
   const [error, setError] = useState<unknown>(null);
   const [isSent, setSent] = useState(false);
-  const asked = plan ? question.question.split('\n')[0] : question.question;
+  const asked = plan ? (question.question.split('\n')[0] ?? '') : question.question;
   if (question.status !== 'pending') {
     return (
       <p className="notice">
