@@ -20,7 +20,7 @@ pub fn machine() -> Result<Machine> {
         .parse()
         .unwrap_or_default();
     // The server runs as another user if we are root, but its programs are the same.
-    let binaries = rejoin_cli::dev::postgres::binaries::find(None, None, None)?;
+    let binaries = rejoin_local_postgres::binaries::find(None, None, None)?;
     Ok(Machine {
         cpu: of("/proc/cpuinfo", "model name"),
         cores: std::thread::available_parallelism().map_or(0, usize::from),

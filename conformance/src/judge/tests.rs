@@ -75,13 +75,11 @@ fn a_cancelled_turn_shows_the_beginning() {
 }
 
 fn reader(raw: &str) -> Read {
-    let view = View {
-        raw: raw.to_owned(),
-        stored: Some(shown(&[(1, 1..=6)])),
-        ended: Some(End::Completed),
-        terminals: 1,
-        ..View::default()
-    };
+    let mut view = View::default();
+    view.raw = raw.to_owned();
+    view.stored = Some(shown(&[(1, 1..=6)]));
+    view.ended = Some(End::Completed);
+    view.terminals = 1;
     Read {
         name: "reader".to_owned(),
         view,

@@ -2,7 +2,7 @@
 //! see of such a run, and can't do with it. Enforced by the queries, and by row-level security
 //! (`run_row_security`).
 
-use rejoin_identity::workspaces::{self, Role};
+use rejoin_identity::workspaces::Role;
 use rejoin_runs::agents::DefinitionContent;
 use rejoin_runs::consoles::tools;
 use rejoin_tests::app::TestApp;

@@ -1,6 +1,5 @@
 //! Plans: created, shown, approved, executed step by step, and cancelled. (Failing steps: `failed_steps`.)
 
-use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, of_kind, text};
 use rejoin_tests::model_server::{Reply, sent};
