@@ -171,7 +171,7 @@ async fn list_own(
 
 /// Revoke one of your keys in the project
 ///
-/// As `DELETE /api/admin/projects/{p}/keys/{key}`. With an API key, this needs the scope `write`, except to revoke that key. Idempotent.
+/// As `DELETE /api/admin/projects/{p}/keys/{key}`. An API key without the scope `write` can only revoke itself. Idempotent.
 #[utoipa::path(delete, path = "/api/keys/{key}", tag = "keys",
     params(("key" = Uuid, Path, description = "The key's id")),
     responses((status = 204, description = "Revoked"),
@@ -182,8 +182,9 @@ async fn revoke_own(
     caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    if caller.shown_in == Kind::Key && caller.credential.key_id() != Some(id) {
-        caller.needs(Scope::Write)?;
+    let may_others = caller.shown_in != Kind::Key || caller.needs(Scope::Write).is_ok();
+    if !may_others && caller.credential.key_id() != Some(id) {
+        return Err(KeyError::NotFound.into());
     }
     let mut db = begin(&state, &caller).await?;
     let key = keys::find(&mut db, caller.workspace_id, id).await?;

@@ -98,6 +98,7 @@ async fn a_user_joins_by_link_with_a_session_and_a_key() {
         told,
         [
             "invitation.created",
+            "user.created",
             "invitation.accepted",
             "key.created",
             "session.begun"

@@ -275,7 +275,7 @@ async fn users_see_and_revoke_their_own_keys_only() {
         .await;
     assert_eq!(
         (status, &problem["code"]),
-        (StatusCode::FORBIDDEN, &json!("scope_missing"))
+        (StatusCode::NOT_FOUND, &json!("key_not_found"))
     );
     assert_eq!(
         reader.delete(&format!("/api/keys/{id}")).await.0,

@@ -36,7 +36,7 @@ const CONVERSATION: Rule = As(&[("conversation_id", "kb.chat_conversations", "id
 const RUN: Rule = As(&[("run_id", "kb.agent_runs", "id")]);
 
 /// All tables with rows visible to the API's role, parents first.
-pub(super) const TABLES: [(&str, Rule); 65] = [
+pub(super) const TABLES: [(&str, Rule); 66] = [
     ("kb.chat_conversations", By("owner_user_id")),
     ("kb.agent_runs", ConversationOrMaker),
     ("kb.agent_plans", ConversationOrMaker),
@@ -112,4 +112,5 @@ pub(super) const TABLES: [(&str, Rule); 65] = [
     ("kb.webhook_endpoints", Project),
     ("kb.webhook_deliveries", Project),
     ("kb.webhook_secrets", Project),
+    ("stream.archives", Project),
 ];
