@@ -111,7 +111,7 @@ pub async fn copy(ends: Ends<'_>, workspace_id: Uuid, move_id: Uuid) -> Result<B
             let found = &copied[table];
             if expected != found {
                 return Err(CopyError::Differs {
-                    table: *table,
+                    table,
                     expected: expected.clone(),
                     found: found.clone(),
                 });
