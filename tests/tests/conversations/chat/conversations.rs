@@ -312,7 +312,15 @@ async fn lists_of_conversations_come_without_their_messages() {
         fields.sort_unstable();
         assert_eq!(
             fields,
-            ["agentDefinitionId", "createdAt", "id", "marks", "metadata", "title", "updatedAt"],
+            [
+                "agentDefinitionId",
+                "createdAt",
+                "id",
+                "marks",
+                "metadata",
+                "title",
+                "updatedAt"
+            ],
             "{path}"
         );
     }
