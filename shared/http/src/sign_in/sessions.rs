@@ -124,7 +124,11 @@ async fn end_sessions(
 fn may_end(caller: &Caller) -> Result<(), Problem> {
     match caller.shown_in {
         Kind::Session => Ok(()),
-        Kind::Key => caller.needs(Scope::Write),
+        Kind::Key if caller.needs(Scope::Write).is_ok() => Ok(()),
+        Kind::Key => {
+            let detail = "sessions are ended in a browser, or with a key that has the scope `write`";
+            Err(Problem::new(StatusCode::FORBIDDEN, "session_needed", detail))
+        }
     }
 }
 

@@ -96,7 +96,7 @@ async fn a_read_only_key_lists_sessions_and_ends_none() {
     for (status, problem) in [reader.delete(&path).await, reader.delete("/api/sessions").await] {
         assert_eq!(
             (status, &problem["code"]),
-            (StatusCode::FORBIDDEN, &json!("scope_missing"))
+            (StatusCode::FORBIDDEN, &json!("session_needed"))
         );
     }
     assert!(browser.me().await.is_some());

@@ -79,7 +79,7 @@ async fn without_constraints(db: &PgPool) -> PgConnection {
     let drop_checks = "do $$ declare c record; begin
             for c in select conrelid::regclass as of, conname from pg_constraint
                      where contype = 'c' and conislocal and conrelid <> 0
-                       and connamespace in ('kb'::regnamespace, 'audit'::regnamespace) loop
+                       and connamespace in ('kb'::regnamespace, 'audit'::regnamespace, 'stream'::regnamespace) loop
                 execute format('alter table %s drop constraint %I', c.of, c.conname);
             end loop;
         end $$";
