@@ -178,7 +178,7 @@ async fn owner_for_the_next_test() {
 async fn it_ends_with_a_killed_owner_and_the_next_starts_at_once() {
     let dir = fresh_dir(&std::env::temp_dir());
     let mut owner = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "dev::postgres::tests::owner_for_the_next_test"])
+        .args(["--exact", "tests::owner_for_the_next_test"])
         .env("REJOIN_TEST_POSTGRES_DIR", &dir)
         .stdout(Stdio::null())
         .spawn()
