@@ -168,11 +168,17 @@ def test_a_restored_database_replaces_what_was_shown() -> None:
 
 def test_a_cursor_of_another_history_is_replaced_by_a_snapshot() -> None:
     # The log was taken back to event 3, and has grown past the cursor again.
-    words = [token("other"), token(" words"), {"type": "done", "runId": "r", "status": "completed"}]
+    answer = {"id": "answer", "role": "assistant", "content": "Ä€😀 other words", "createdAt": "2026-01-01T00:00:00Z"}
+    words = [
+        token("other"),
+        token(" words"),
+        {"type": "message", "runId": "r", "message": answer},
+        {"type": "done", "runId": "r", "status": "completed"},
+    ]
     other: Log = [*SMALL[:3], *[(seq + 3, event) for seq, event in numbered(words)]]
-    rewound = frame(None, {"type": "rewound", "after": 5, "last": 6})
+    rewound = frame(None, {"type": "rewound", "after": 5, "last": 7})
     api = ScriptedApi(
-        [stream(bytes_of(SMALL[:5]), epoch="one"), stream(rewound, frame(6, snapshot(other)), epoch="two")], lambda _: httpx.Response(204)
+        [stream(bytes_of(SMALL[:5]), epoch="one"), stream(rewound, frame(7, snapshot(other)), epoch="two")], lambda _: httpx.Response(204)
     )
     follower = api.client().follow_run("r")
     assert [event.type for event in follower][-2:] == ["rewound", "snapshot"]
