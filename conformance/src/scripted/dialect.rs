@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 const MODEL: &str = "scripted";
-/// Counts of tokens, which nobody here pays.
+/// Counts of tokens. They cost nothing here.
 const TOKENS: u64 = 10;
 
 /// A piece of an answer.

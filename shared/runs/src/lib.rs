@@ -1,7 +1,7 @@
 //! Conversations, agents and runs: types and their SQL. Verbs over several of them are in `rejoin-commands`.
 //!
 //! # Layout
-//! - `conversations` `messages` `answers` `feedback`   chats, what is said in them, how answers came about, whether they helped
+//! - `conversations` `messages` `answers` `feedback`   chats, their messages, how answers came about, users' feedback
 //! - `conversation_lists` `folders` `message_search`   how a user arranges and finds them
 //! - `branches` `shares`   versions of a message, in other conversations; links by which others read one
 //! - `agents` `prompts`   agent definitions; instructions for all agents

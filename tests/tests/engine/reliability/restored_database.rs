@@ -29,7 +29,7 @@ async fn back_up(postgres: &PrivatePostgres) -> PathBuf {
 fn recover(copy: &Path) {
     let settings = copy.join("postgresql.auto.conf");
     let text = std::fs::read_to_string(&settings).unwrap();
-    // It serves no one before it is promoted, which it is at the end of its own log.
+    // It serves nothing before it is promoted, which happens at the end of its own log.
     std::fs::write(
         &settings,
         format!("{text}restore_command = 'false'\nhot_standby = off\n"),

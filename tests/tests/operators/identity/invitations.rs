@@ -305,7 +305,7 @@ async fn with_a_provider_an_invitation_is_accepted_by_signing_in() {
     assert_eq!(status, StatusCode::NOT_FOUND);
 }
 
-/// Otherwise an invited user could choose the name of somebody whom the provider has not sent yet.
+/// Otherwise an invited user could choose the name of a user whom the provider has not sent yet.
 #[tokio::test]
 async fn a_chosen_handle_is_not_linked_to_an_identity() {
     let db = support::database().await;
