@@ -43,9 +43,11 @@ test('a list of chats is one stop of the Tab key, and arrows walk it', { skip },
   await page.keyboard.press('ArrowRight');
   assert.equal(await focused(page), 'Actions for Second');
   await page.keyboard.press('Enter');
-  await page.getByRole('menuitem', { name: 'Rename' }).waitFor();
+  const rename = page.getByRole('menuitem', { name: 'Rename' });
+  await rename.waitFor();
   await page.keyboard.press('Escape');
-  assert.equal(await focused(page), 'Actions for Second');
+  await rename.waitFor({ state: 'detached' });
+  await until('the focus is back at the button', async () => (await focused(page)) === 'Actions for Second');
   await page.keyboard.press('Tab');
   assert.equal(await page.evaluate(() => document.activeElement?.closest('[aria-label="Views"]') !== null), true);
   await context.close();
