@@ -2,7 +2,7 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-model mutants check build fuzz schemathesis sbom release dist image test-image test-compose bench bench-scale bench-compare bench-web chaos chaos-broken chaos-dags conformance conformance-broken test-ha test-pooler test-upgrade eval-routing example-dag soak setup setup-search setup-test probe-providers models sqlx sqlx-check clean
+.PHONY: help run web test test-model mutants check build fuzz schemathesis sbom release dist image test-image test-compose bench bench-scale bench-compare flame bench-web chaos chaos-broken chaos-dags conformance conformance-broken test-ha test-pooler test-upgrade eval-routing example-dag soak setup setup-search setup-test probe-providers models sqlx sqlx-check clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ bench-compare: ## Whether it got slower since a revision. make bench-compare BAS
 
 eval-routing: ## How often the right agent is chosen for a first message, and how fast: docs/guide/routing.md
 	@scripts/eval-routing.sh $(ARGS)
+
+flame: ## Flame graphs of a benchmark, by perf: docs/reports/performance.md. make flame SCENARIO=turn
+	@SIZE="$(SIZE)" scripts/flame.sh $(SCENARIO)
 
 bench-web: ## How the chat feels in a browser: frames, first paint, weight. Writes docs/guide/web-app.md
 	@SIZE="$(SIZE)" scripts/bench-web.sh

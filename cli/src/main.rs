@@ -2,7 +2,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use rejoin_cli::{args::Cli, exit::Exit};
+use rejoin_cli::args::{Cli, Command};
+use rejoin_cli::exit::Exit;
 #[cfg(feature = "sqlite")]
 use rejoin_data_sources::sqlite::child;
 use rejoin_egress::watchdog;
@@ -21,8 +22,19 @@ fn main() -> ExitCode {
     if let Some(code) = watchdog::child::main_if_asked() {
         return code;
     }
-    match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime.block_on(run()),
+    let cli = Cli::parse();
+    // `top -H` and profilers show what a thread belongs to.
+    let threads = match cli.command {
+        Command::Api(_) => "rejoin-api",
+        Command::Worker(_) => "rejoin-worker",
+        _ => "rejoin",
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name(threads)
+        .build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(run(cli)),
         Err(error) => {
             eprintln!("rejoin: starting threads failed: {error}");
             Exit::Failed.into()
@@ -30,13 +42,13 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run() -> ExitCode {
+async fn run(cli: Cli) -> ExitCode {
     // Before any use of TLS: with two providers linked in and none chosen, rustls panics at its first use.
     if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
         eprintln!("rejoin: another TLS provider is already installed");
         return Exit::Failed.into();
     }
-    match rejoin_cli::run(Cli::parse()).await {
+    match rejoin_cli::run(cli).await {
         Ok(exit) => exit.into(),
         // `rejoin … | head`: the reader has closed the pipe.
         Err(error) if reader_left(&error) => Exit::Done.into(),
