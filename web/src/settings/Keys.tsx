@@ -1,10 +1,11 @@
 // Creates and revokes the project's API keys. A key is shown once.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import type { FormEvent } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { confirmed } from '../ui/Dialog';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
+import { ShownOnce } from '../ui/ShownOnce';
 
 type Key = Schemas['KeyItem'];
 type Scope = 'read' | 'write' | 'admin' | 'worker';
@@ -78,7 +79,11 @@ export function Keys() {
           Create key
         </button>
       </form>
-      {make.data ? <Secret made={make.data} onDone={() => make.reset()} /> : null}
+      {make.data ? (
+        <ShownOnce key={make.data.id} secret={make.data.key} onDone={() => make.reset()}>
+          Key <b>{make.data.name}</b> created.
+        </ShownOnce>
+      ) : null}
       {failed ? <ErrorNote error={failed} /> : null}
       <table>
         <thead>
@@ -146,33 +151,4 @@ function end(key: Key) {
   if (key.revokedAt) return <span className="quiet">revoked</span>;
   if (!key.expiresAt) return 'never';
   return isGood(key) ? new Date(key.expiresAt).toLocaleDateString() : <span className="quiet">expired</span>;
-}
-
-function Secret({ made, onDone }: { made: Schemas['MadeKey']; onDone: () => void }) {
-  const [copied, setCopied] = useState(false);
-  return (
-    <div className="note" role="status">
-      <p>
-        Key <b>{made.name}</b> created. Copy it now. It will not be shown again.
-      </p>
-      <p>
-        <code>{made.key}</code>
-      </p>
-      <button
-        type="button"
-        className="small"
-        onClick={() =>
-          void navigator.clipboard.writeText(made.key).then(
-            () => setCopied(true),
-            () => setCopied(false),
-          )
-        }
-      >
-        {copied ? 'Copied' : 'Copy'}
-      </button>{' '}
-      <button type="button" className="small" onClick={onDone}>
-        Done
-      </button>
-    </div>
-  );
 }
