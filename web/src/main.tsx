@@ -7,6 +7,7 @@ import { Problem } from './api/http';
 import { takeConsent } from './calendar/consent';
 import { router } from './router';
 import { SignInGate } from './SignInGate';
+import { lazyPart } from './ui/lazyView';
 import './ui/theme';
 import './styles.css';
 
@@ -23,14 +24,22 @@ const queries = new QueryClient({
 takeConsent();
 takeAccountConsent();
 
+const SharedView = lazyPart(async () => (await import('./sharing/SharedView')).default, 'the shared chat');
+/** The address of a shared conversation, with its token: its readers need not sign in. */
+const shared = /^\/shared(?:\/(.*))?$/.exec(location.pathname);
+
 const root = document.getElementById('root');
 if (root) {
   createRoot(root).render(
     <StrictMode>
       <QueryClientProvider client={queries}>
-        <SignInGate>
-          <RouterProvider router={router} />
-        </SignInGate>
+        {shared ? (
+          <SharedView token={shared[1] ?? ''} />
+        ) : (
+          <SignInGate>
+            <RouterProvider router={router} />
+          </SignInGate>
+        )}
       </QueryClientProvider>
     </StrictMode>,
   );

@@ -1,15 +1,21 @@
 // Lists the files of a message or a tool result. Images are shown; all files can be downloaded.
 import { contentOf, isShownImage, type StoredFile, sizeOf } from './uploads';
 
-export function Attachments({ files }: { files: readonly StoredFile[] }) {
+interface Props {
+  files: readonly StoredFile[];
+  /** The address of a file's content. */
+  addressOf?: (fileId: string) => string;
+}
+
+export function Attachments({ files, addressOf = contentOf }: Props) {
   if (files.length === 0) return null;
   return (
     <ul className="attachments" aria-label="Files">
       {files.map((file) => (
         <li key={file.fileId}>
-          <a href={contentOf(file.fileId)} download={file.name}>
+          <a href={addressOf(file.fileId)} download={file.name}>
             {isShownImage(file.mediaType) ? (
-              <img src={contentOf(file.fileId)} alt={file.name} loading="lazy" />
+              <img src={addressOf(file.fileId)} alt={file.name} loading="lazy" />
             ) : (
               <code>{file.name}</code>
             )}

@@ -221,7 +221,7 @@ function Talk({ id, attached, children }: TalkProps) {
   if (error?.status === 404) return <NotFound what="This chat" />;
   return (
     <main id="main" className="talk">
-      <Head title={title} view={view}>
+      <Head id={id} title={title} view={view}>
         {children}
       </Head>
       <div

@@ -1,23 +1,28 @@
 // The head of a conversation: its title, its agent, and what can be done with all of it.
 
 import { useNavigate } from '@tanstack/react-router';
-import { Braces, Ellipsis, FileText, Link2, ListTree } from 'lucide-react';
-import type { ReactNode } from 'react';
+import { Braces, Ellipsis, FileText, Link2, ListTree, Share2 } from 'lucide-react';
+import { type ReactNode, useState } from 'react';
 import type { TranscriptView } from '../stream';
 import { IconButton } from '../ui/Button';
 import { download } from '../ui/download';
+import { lazyPart } from '../ui/lazyView';
 import { Menu, MenuItem, MenuLine } from '../ui/Menu';
 import { toast } from '../ui/toasts';
 import { asMarkdown } from './export';
 
+const ShareDialog = lazyPart(async () => (await import('../sharing/ShareDialog')).default, 'the links');
+
 interface HeadProps {
+  id: string;
   title: string;
   view: TranscriptView;
   children?: ReactNode;
 }
 
-export function Head({ title, view, children }: HeadProps) {
+export function Head({ id, title, view, children }: HeadProps) {
   const navigate = useNavigate();
+  const [isSharing, setSharing] = useState(false);
   // The agent that answers now, or answered last: a handoff changes it.
   const current = view.turns.findLast((turn) => turn.agent)?.agent;
   const last = view.turns.at(-1);
@@ -31,6 +36,7 @@ export function Head({ title, view, children }: HeadProps) {
       {current ? <span className="quiet agent">Agent: {current}</span> : null}
       <span className="fill" />
       {children}
+      <IconButton icon={Share2} label="Share" aria-haspopup="dialog" onClick={() => setSharing(true)} />
       <Menu trigger={<IconButton icon={Ellipsis} label="Chat actions" />}>
         <MenuItem icon={Link2} onSelect={copyLink}>
           Copy link
@@ -48,6 +54,7 @@ export function Head({ title, view, children }: HeadProps) {
           Export as JSON
         </MenuItem>
       </Menu>
+      {isSharing ? <ShareDialog conversationId={id} onClose={() => setSharing(false)} /> : null}
     </div>
   );
 }

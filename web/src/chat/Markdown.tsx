@@ -1,10 +1,10 @@
 // Renders a model's Markdown. It never renders HTML, never fetches images from other hosts, and follows links only on a click.
 import { Link } from '@tanstack/react-router';
-import { memo, type ReactNode, useDeferredValue, useMemo, useState } from 'react';
+import { memo, type ReactNode, useContext, useDeferredValue, useMemo, useState } from 'react';
 import ReactMarkdown, { type Components } from 'react-markdown';
 import remarkGfm from 'remark-gfm';
 import { CopyButton } from '../ui/parts';
-import { CITED, remarkCitations } from './citations';
+import { CITED, LinksToGraph, remarkCitations } from './citations';
 import { definitionsFor, footnotesOf, NOTE, remarkFootnotes } from './definitions';
 import { MarkdownTable } from './MarkdownTable';
 import { Splitter } from './splitter';
@@ -19,9 +19,7 @@ interface Context {
 const COMPONENTS: Components = {
   a: ({ href, children }) =>
     href?.startsWith(CITED) ? (
-      <Link to="/graph" search={{ q: new URL(href, location.origin).searchParams.get('q') ?? '' }}>
-        {children}
-      </Link>
+      <Citation href={href}>{children}</Citation>
     ) : href?.startsWith(NOTE) ? (
       <NoteLink number={href.slice(NOTE.length)} />
     ) : (
@@ -48,6 +46,15 @@ const COMPONENTS: Components = {
   h5: 'h6',
   h6: 'h6',
 };
+
+function Citation({ href, children }: { href: string; children: ReactNode }) {
+  if (!useContext(LinksToGraph)) return children;
+  return (
+    <Link to="/graph" search={{ q: new URL(href, location.origin).searchParams.get('q') ?? '' }}>
+      {children}
+    </Link>
+  );
+}
 
 function Code({ children }: { children: ReactNode }) {
   return (

@@ -5,9 +5,9 @@ import { Pencil } from 'lucide-react';
 import { type FormEvent, memo, useState } from 'react';
 import { client, type Message } from '../stream';
 import { IconButton } from '../ui/Button';
-import { CopyButton, ErrorNote, Folded, Payload } from '../ui/parts';
+import { CopyButton, ErrorNote } from '../ui/parts';
 import { Attachments } from './Attachments';
-import { splitFiles } from './files';
+import { MessageText } from './MessageText';
 
 export const UserMessage = memo(function UserMessage({
   message,
@@ -17,19 +17,13 @@ export const UserMessage = memo(function UserMessage({
   runId: string | undefined;
 }) {
   const [isEdited, setEdited] = useState(false);
-  const { words, files } = splitFiles(message.content);
   return (
     <article className="mine" aria-label="You">
       {isEdited && runId ? (
         <Edit runId={runId} words={message.content} onClose={() => setEdited(false)} />
       ) : (
         <>
-          {words === '' ? null : <p>{words}</p>}
-          {files.map((file, nth) => (
-            <Folded key={nth} label={<code>{file.name}</code>}>
-              {() => <Payload value={file.content} />}
-            </Folded>
-          ))}
+          <MessageText content={message.content} />
           <Attachments files={message.attachments ?? []} />
           <div className="row-actions">
             <CopyButton text={() => message.content} of="your message" />

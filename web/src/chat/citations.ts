@@ -1,4 +1,8 @@
 // Turns the entities that a model cites as `[Type:key]` into links to the graph.
+import { createContext } from 'react';
+
+/** Whether citations lead to the graph: readers of a shared conversation can't open it. */
+export const LinksToGraph = createContext(true);
 
 /** Where such a link leads; what follows is the key, as addresses spell it. */
 export const CITED = '/graph?q=';

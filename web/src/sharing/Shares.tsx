@@ -1,0 +1,109 @@
+// Lists the user's links to shared conversations, of one or of all, and revokes them.
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { Share2 } from 'lucide-react';
+import { useRef } from 'react';
+import { api, type Schemas } from '../api/http';
+import { useMe } from '../api/me';
+import { More, usePages } from '../api/pages';
+import { shownTitle } from '../chat/titles';
+import { confirmed } from '../ui/Dialog';
+import { Empty } from '../ui/Empty';
+import { Failed } from '../ui/Failed';
+import { Ago, ErrorNote, Waiting } from '../ui/parts';
+import './sharing.css';
+
+type Share = Schemas['Share'];
+
+/** `conversationId`: only links to this one. */
+export function Shares({ conversationId }: { conversationId?: string }) {
+  const me = useMe();
+  const queries = useQueryClient();
+  const list = useRef<HTMLUListElement>(null);
+  const shares = usePages<Share>(['shares', conversationId ?? null], '/api/shares', {
+    narrowedBy: { conversationId },
+  });
+  const revoke = useMutation({
+    mutationFn: (id: string) => api(`/api/shares/${id}`, { method: 'DELETE' }),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ['shares'] });
+      // The button that had the focus is gone.
+      list.current?.focus();
+    },
+  });
+  if (shares.reading.isPending) return <Waiting what="links" />;
+  if (shares.reading.isError) return <Failed reading={shares.reading} />;
+  if (shares.items.length === 0)
+    return (
+      <Empty icon={Share2} title="No links yet">
+        {conversationId === undefined ? 'Open a chat and choose “Share” to create one.' : null}
+      </Empty>
+    );
+  return (
+    <>
+      <ul ref={list} className="shares" aria-label="Links" tabIndex={-1}>
+        {shares.items.map((share) => (
+          <li key={share.id}>
+            <div>
+              {conversationId === undefined ? <ChatLink id={share.conversationId} /> : null}
+              <span>
+                Created <Ago at={share.createdAt} /> · <End share={share} />
+              </span>
+              <span className="quiet">
+                {share.lastOpenedAt ? (
+                  <>
+                    Last opened <Ago at={share.lastOpenedAt} />
+                  </>
+                ) : (
+                  'Never opened'
+                )}
+                {share.live ? ' · With later messages' : ''}
+                {share.files ? ' · With files' : ''}
+              </span>
+            </div>
+            {share.valid && me.scopes.includes('write') ? (
+              <button
+                type="button"
+                className="small"
+                aria-label={`Revoke the link created ${new Date(share.createdAt).toLocaleString()}`}
+                onClick={() =>
+                  void confirmed({
+                    title: 'Revoke this link?',
+                    detail: 'It stops working at once and can’t be restored.',
+                    action: 'Revoke link',
+                  }).then((isAgreed) => isAgreed && revoke.mutate(share.id))
+                }
+              >
+                Revoke
+              </button>
+            ) : null}
+          </li>
+        ))}
+      </ul>
+      <More of={shares} label="Load more links" />
+      {revoke.error ? <ErrorNote error={revoke.error} /> : null}
+    </>
+  );
+}
+
+function End({ share }: { share: Share }) {
+  if (share.revokedAt) return <span className="quiet">Revoked</span>;
+  if (!share.valid) return <span className="quiet">Expired</span>;
+  return (
+    <>
+      Expires <Ago at={share.expiresAt} />
+    </>
+  );
+}
+
+function ChatLink({ id }: { id: string }) {
+  const chat = useQuery({
+    queryKey: ['conversation', id, 'title'],
+    queryFn: () => api<Schemas['ConversationDetail']>(`/api/conversations/${id}`),
+  });
+  return (
+    <Link to="/c/$id" params={{ id }}>
+      {chat.data ? shownTitle(chat.data) : 'Chat'}
+    </Link>
+  );
+}
