@@ -8,11 +8,15 @@ import { Keys } from './Keys';
 import { Members } from './Members';
 import { Prices } from './Prices';
 import { Prompts } from './Prompts';
-import { type PartName, partOf } from './parts';
+import { isForAdmins, type PartName, partOf } from './parts';
+import { Sessions } from './Sessions';
+import { SharedChats } from './SharedChats';
 import { Usage } from './Usage';
 
 const PARTS: Record<PartName, [string, ComponentType]> = {
   appearance: ['Appearance', Appearance],
+  sessions: ['Sessions', Sessions],
+  shares: ['Shared chats', SharedChats],
   prompts: ['Prompts and routing', Prompts],
   members: ['Members', Members],
   keys: ['API keys', Keys],
@@ -32,20 +36,15 @@ export function SettingsView() {
         <h1>Settings</h1>
       </div>
       <nav className="parts" aria-label="Settings sections">
-        {Object.entries(PARTS)
-          .filter(([name]) => isAdmin(me) || name === 'appearance')
-          .map(([name, [label]]) => (
-            <Link
-              key={name}
-              to="/settings"
-              search={{ part: name as PartName }}
-              aria-current={name === part ? 'page' : undefined}
-            >
-              {label}
+        {(Object.keys(PARTS) as PartName[])
+          .filter((name) => isAdmin(me) || !isForAdmins(name))
+          .map((name) => (
+            <Link key={name} to="/settings" search={{ part: name }} aria-current={name === part ? 'page' : undefined}>
+              {PARTS[name][0]}
             </Link>
           ))}
       </nav>
-      {isAdmin(me) || part === 'appearance' ? (
+      {isAdmin(me) || !isForAdmins(part) ? (
         <Part />
       ) : (
         <p className="note quiet">You need admin access to change settings.</p>

@@ -1,9 +1,14 @@
 // The sections of settings and of tools, by their names in addresses.
-const NAMES = ['appearance', 'prompts', 'members', 'keys', 'usage', 'prices'] as const;
+const NAMES = ['appearance', 'sessions', 'shares', 'prompts', 'members', 'keys', 'usage', 'prices'] as const;
 export type PartName = (typeof NAMES)[number];
 
 export function partOf(value: unknown): PartName | undefined {
   return NAMES.find((name) => name === value);
+}
+
+/** Whether only admins see it. */
+export function isForAdmins(part: PartName): boolean {
+  return !['appearance', 'sessions', 'shares'].includes(part);
 }
 
 export type ToolsPart = 'programs';

@@ -1,0 +1,118 @@
+// Lists the browsers in which the user is signed in, and signs out there.
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useRef } from 'react';
+import { api, type Schemas, signOut } from '../api/http';
+import * as localStore from '../api/localStore';
+import { More, usePages } from '../api/pages';
+import { confirmed } from '../ui/Dialog';
+import { Failed } from '../ui/Failed';
+import { Ago, ErrorNote, Waiting } from '../ui/parts';
+import { toast } from '../ui/toasts';
+import { browserOf } from './browsers';
+
+type Session = Schemas['SessionItem'];
+
+const BEGUN_BY: Record<string, string> = {
+  key: 'API key',
+  token: 'Token',
+  code: 'Sign-in link',
+  sso: 'Identity provider',
+  invitation: 'Invitation',
+};
+
+export function Sessions() {
+  const queries = useQueryClient();
+  const sessions = usePages<Session>(['sessions'], '/api/sessions');
+  const table = useRef<HTMLTableElement>(null);
+  const onSuccess = async () => {
+    await queries.invalidateQueries({ queryKey: ['sessions'] });
+    // The button that had the focus may be gone.
+    table.current?.focus();
+  };
+  const end = useMutation({
+    mutationFn: async (session: Session) => {
+      if (session.isCurrent) await signOut().finally(localStore.leave);
+      else await api(`/api/sessions/${session.id}`, { method: 'DELETE' });
+    },
+    onSuccess,
+  });
+  const endOthers = useMutation({
+    mutationFn: () => api<Schemas['EndedSessions']>('/api/sessions', { method: 'DELETE' }),
+    onSuccess: async ({ ended }) => {
+      toast(`Signed out in ${ended} other ${ended === 1 ? 'browser' : 'browsers'}.`);
+      await onSuccess();
+    },
+  });
+  if (sessions.reading.isPending) return <Waiting what="sessions" />;
+  if (sessions.reading.isError) return <Failed reading={sessions.reading} />;
+  const failed = end.error ?? endOthers.error;
+  return (
+    <>
+      <p className="quiet">The browsers in which you are signed in, in all of your workspaces.</p>
+      <table ref={table} tabIndex={-1}>
+        <thead>
+          <tr>
+            <th scope="col">Browser</th>
+            <th scope="col">Workspace</th>
+            <th scope="col">Signed in with</th>
+            <th scope="col">Signed in</th>
+            <th scope="col">Last used</th>
+            <th scope="col">Expires</th>
+            <th scope="col">Actions</th>
+          </tr>
+        </thead>
+        <tbody>
+          {sessions.items.map((session) => {
+            const browser = browserOf(session.userAgent);
+            return (
+              <tr key={session.id}>
+                <td title={session.userAgent ?? undefined}>
+                  {browser} {session.isCurrent ? <span className="badge">This browser</span> : null}
+                </td>
+                <td>{session.project}</td>
+                <td>{BEGUN_BY[session.begunBy ?? ''] ?? 'Unknown'}</td>
+                <td>
+                  <Ago at={session.createdAt} />
+                </td>
+                <td>
+                  <Ago at={session.lastUsedAt} />
+                </td>
+                <td>
+                  <Ago at={session.expiresAt} />
+                </td>
+                <td>
+                  <button
+                    type="button"
+                    className="small"
+                    aria-label={`Sign out: ${session.isCurrent ? 'this browser' : `${browser}, signed in ${new Date(session.createdAt).toLocaleString()}`}`}
+                    disabled={end.isPending}
+                    onClick={() => end.mutate(session)}
+                  >
+                    Sign out
+                  </button>
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+      <More of={sessions} />
+      {failed ? <ErrorNote error={failed} /> : null}
+      <div className="controls">
+        <button
+          type="button"
+          disabled={!sessions.items.some(({ isCurrent }) => !isCurrent)}
+          onClick={() =>
+            void confirmed({
+              title: 'Sign out in all other browsers?',
+              detail: 'You stay signed in here.',
+              action: 'Sign out elsewhere',
+            }).then((isAgreed) => isAgreed && endOthers.mutate())
+          }
+        >
+          Sign out everywhere else
+        </button>
+      </div>
+    </>
+  );
+}
