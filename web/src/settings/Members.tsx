@@ -1,20 +1,13 @@
-// Lists the project's members with their roles, and explains how to invite others. Owners can change roles.
+// Lists the workspace's members with their roles, and its invitations. Owners can change roles.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { confirmed } from '../ui/Dialog';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
+import { Invitations } from './Invitations';
+import { ROLES, type Role } from './roles';
 
 type Member = Schemas['MemberItem'];
-type Role = Schemas['RoleName'];
-
-const ROLES: Record<Role, string> = {
-  owner: 'Full access, including members',
-  member: 'Chats with agents',
-  viewer: 'Read-only access',
-  operator: 'Sets up agents, has no conversations',
-  service: 'A program',
-};
 
 export function Members() {
   const me = useMe();
@@ -93,11 +86,10 @@ export function Members() {
         </tbody>
       </table>
       {failed ? <ErrorNote error={failed} /> : null}
-      <h2>Inviting members</h2>
+      <Invitations />
       <p className="quiet">
-        To create the first key for another user, run <code>rejoin keys create --project … --user … --create</code> on a
-        machine that can reach the database. Admins can then create more keys for themselves under API keys. Users of an
-        identity provider can sign in on their own if the deployment allows it.
+        Users of an identity provider can join without an invitation if the deployment allows it. On a machine that can
+        reach the database, <code>rejoin keys create --project … --user … --create</code> creates a user with a key.
       </p>
     </>
   );
