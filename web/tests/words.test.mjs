@@ -119,3 +119,19 @@ test('a stored message of a model is read as its text and calls', async () => {
   assert.equal(inShort('{"kind":"assistant","text":"cut of'), '{"kind":"assistant","text":"cut of');
   assert.equal(inShort('Plain words'), 'Plain words');
 });
+
+test('a browser is named by what it sends, also if it pretends to be another one', async () => {
+  const { browserOf } = await loaded('settings/browsers.ts');
+  const chrome = 'AppleWebKit/537.36 (KHTML, like Gecko) Chrome/148.0.0.0 Safari/537.36';
+  const mac = 'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)';
+  const named = [
+    [`Mozilla/5.0 (X11; Linux x86_64) ${chrome}`, 'Chrome on Linux'],
+    [`Mozilla/5.0 (Linux; Android 14) ${chrome}`, 'Chrome on Android'],
+    [`Mozilla/5.0 (Windows NT 10.0; Win64; x64) ${chrome} Edg/148.0.0.0`, 'Edge on Windows'],
+    ['Mozilla/5.0 (X11; Linux x86_64; rv:150.0) Gecko/20100101 Firefox/150.0', 'Firefox on Linux'],
+    [`${mac} AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Safari/605.1.15`, 'Safari on macOS'],
+    ['curl/8.5.0', 'Unknown browser'],
+    [null, 'Unknown browser'],
+  ];
+  for (const [userAgent, name] of named) assert.equal(browserOf(userAgent), name);
+});
