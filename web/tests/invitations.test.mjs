@@ -94,7 +94,7 @@ test('an owner invites, a new user joins with the link, and the next one is too 
   for (const one of [late.context(), guests, context]) await one.close();
 });
 
-test('an invitation is revoked, and its link says so', { skip }, async () => {
+test('an invitation is revoked, and its link leads to an explanation', { skip }, async () => {
   const hash = await invitation(dev, { role: 'viewer', note: 'for a guest' });
   const { context, page } = await signedIn(browser, dev);
   await page.goto(`${dev.url}/settings?part=members`);

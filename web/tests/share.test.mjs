@@ -100,7 +100,7 @@ test('a chat is read by a link without a session, as far as it went, until the l
   const overflow = () => reader.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   await until('nothing sticks out', async () => (await overflow()) <= 0);
 
-  // What is said later is not shown.
+  // Later messages are not shown.
   await ask(page, 'And libssl1?');
   await page.locator('article.turn').nth(1).waitFor();
   await finished(page);
@@ -211,7 +211,7 @@ test('a link that the server does not know is reported, and so is a lifetime tha
   await context.close();
 });
 
-test('a key that is read-only shares nothing, and the page says why', { skip }, async () => {
+test('a key that is read-only shares nothing, and the page explains why', { skip }, async () => {
   const writes = another(dev, 'rita');
   const made = await fetch(`${dev.url}/api/conversations`, {
     method: 'POST',

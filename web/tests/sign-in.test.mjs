@@ -143,7 +143,7 @@ test('an identity provider has a button, which leads back to the page', { skip }
   await context.close();
 });
 
-test('a user sees the own sessions, and signs out in each of them', { skip }, async () => {
+test('a user sees where they are signed in, and signs out there', { skip }, async () => {
   const fay = another(dev, 'fay');
   const [first, second, third] = [
     await signedIn(browser, fay, { bypassCSP: true }),

@@ -29,7 +29,7 @@ const has = (error: unknown, code: string) => error instanceof Problem && error.
 export default function Invitation({ invited, me, failure, onAnswered }: Props) {
   const { token } = invited;
   const [isSigningIn, setSigningIn] = useState(false);
-  useTitle('Invitation');
+  useTitle(isSigningIn ? 'Sign in' : 'Invitation');
   const offer = useQuery({
     queryKey: ['invitation', token, me?.userId ?? null],
     queryFn: async () => {
@@ -78,6 +78,11 @@ export default function Invitation({ invited, me, failure, onAnswered }: Props) 
       <main className="sign-in">
         <h1>The invitation can&apos;t be shown</h1>
         <Failed reading={offer} />
+        <div className="ways">
+          <button type="button" onClick={decline}>
+            Continue without it
+          </button>
+        </div>
       </main>
     );
   if (join.data?.key)
