@@ -123,14 +123,16 @@ export class Transcript {
     this.#notify();
   }
 
-  /** Turns of which only the message is known, and that another transcript has seen whole. */
+  /** Turns of which only the message is known, and that another transcript has seen whole. A branch has copies of messages. */
   complete(runId: string, seen: Transcript): void {
     for (const entry of this.#entries) {
       if (!(entry instanceof TurnFold) || entry.head.runId !== runId || !entry.head.partial) continue;
-      const whole = seen.#entries.find(
-        (other) => other instanceof TurnFold && other.head.message?.id === entry.head.message?.id,
-      );
-      if (!(whole instanceof TurnFold)) continue;
+      const seenTurns = seen.#entries.filter((other) => other instanceof TurnFold);
+      const { message } = entry.head;
+      const whole =
+        seenTurns.find(({ head }) => head.message?.id === message?.id) ??
+        seenTurns.find(({ head }) => head.message?.content === message?.content);
+      if (!whole) continue;
       entry.adopt(whole);
       // The messages that the run received while it was at work are part of its turn.
       const received = new Set(entry.receivedMessages.map((message) => message.id));

@@ -160,6 +160,24 @@ test('a turn that ended before is completed from its own events', () => {
   expect(transcript.getSnapshot().turns[0]!.toolCalls).toHaveLength(1);
 });
 
+test('a copy of an answer, as a branch begins with, is completed from the events of its original', () => {
+  const copy = { ...message('One.', 'r', 'assistant', 'copy').message, retrievalContext: { agent_run_id: 'r' } };
+  const transcript = new Transcript();
+  transcript.apply(2, { type: 'snapshot', through: 2, messages: [copy], turn: null } as unknown as WireEvent);
+  const original = numbered([
+    message('q'),
+    meta(),
+    { type: 'mcp_tool', runId: 'r', callId: 'a', tool: 'look', status: 'completed', result: 1 },
+    token('One.'),
+    message('One.', 'r', 'assistant'),
+    done(),
+  ]);
+  transcript.complete('r', fold(original));
+  const [turn] = transcript.getSnapshot().turns;
+  expect(turn!.toolCalls).toHaveLength(1);
+  expect(turn).toMatchObject({ agent: 'ada', message: { id: 'copy' } });
+});
+
 test('a snapshot has turns that left no message, and those that wait', () => {
   const asked = (id: string, runId: string, runState: string) => ({
     id,
