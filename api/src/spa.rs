@@ -126,7 +126,7 @@ fn guarded(response: impl IntoResponse) -> Response {
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
         (
             HeaderName::from_static("permissions-policy"),
-            "camera=(), microphone=(), geolocation=()",
+            "camera=(), microphone=(self), geolocation=()",
         ),
     ] {
         response.headers_mut().insert(name, HeaderValue::from_static(value));

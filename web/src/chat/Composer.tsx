@@ -1,15 +1,14 @@
 // The message field. Enter sends, Shift+Enter inserts a line break. Unsent text is kept as a draft.
-import { useQuery } from '@tanstack/react-query';
-import { ArrowUp, CornerUpRight, ListPlus, Paperclip, Square } from 'lucide-react';
+import { ArrowUp, CornerUpRight, ListPlus, Mic, MicOff, Paperclip, Square } from 'lucide-react';
 import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react';
-import { api, type Schemas } from '../api/http';
-import { useMe } from '../api/me';
 import { IconButton } from '../ui/Button';
 import { ErrorNote } from '../ui/parts';
+import { useAgents } from './agents';
 import { Chips } from './Chips';
 import { EMPTY, useDraft } from './draft';
 import { readText, type TextFile, withFiles } from './files';
 import { isUploaded, type StoredFile, type Upload } from './uploads';
+import { useDictation } from './useDictation';
 import { useUploads } from './useUploads';
 
 interface Props {
@@ -73,6 +72,9 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
     }
     field.current?.focus();
   };
+  const dictation = useDictation((heard) =>
+    write(({ words }) => ({ words: /\S$/.test(words) ? `${words} ${heard}` : words + heard })),
+  );
   const leaveOut = (what: TextFile | StoredFile | Upload) => {
     if ('key' in what) leaveOutUpload(what);
     else if ('fileId' in what)
@@ -93,6 +95,7 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
     if (isEmpty || isHeld || isUploading) return;
     try {
       setUnfit(null);
+      dictation.cancel();
       const sent = over(withFiles(words.trim(), files));
       setHeld(sent !== null);
       await sent;
@@ -204,6 +207,14 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
             </select>
           ) : null}
           <span className="fill" />
+          {dictation.isOffered ? (
+            <IconButton
+              icon={dictation.isListening ? MicOff : Mic}
+              label={dictation.isListening ? 'Stop dictation' : 'Dictate'}
+              className={dictation.isListening ? 'listening' : ''}
+              onClick={dictation.toggle}
+            />
+          ) : null}
           {onSteer ? (
             <button
               type="button"
@@ -233,6 +244,10 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
       <p className="note quiet" role="status" hidden={lacks === ''}>
         {lacks}
       </p>
+      <p className="note quiet" role="status" hidden={!dictation.isListening}>
+        {dictation.isListening ? `Listening… ${dictation.unsure}` : ''}
+      </p>
+      {dictation.error ? <ErrorNote error={dictation.error} /> : null}
       {unfit ? <ErrorNote error={unfit} /> : null}
       {isUnkept ? (
         <p className="note" role="status">
@@ -249,15 +264,4 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
 /** Where a focused field opens a keyboard on the screen, it waits to be touched. */
 function opensKeyboard(): boolean {
   return matchMedia('(pointer: coarse)').matches;
-}
-
-function useAgents(isWanted: boolean): Schemas['AgentItem'][] {
-  const me = useMe();
-  const page = useQuery({
-    queryKey: ['agents'],
-    queryFn: () => api<Schemas['AgentPage']>(`/api/projects/${me.projectId}/agents?limit=100`),
-    enabled: isWanted,
-    staleTime: 60_000,
-  });
-  return page.data?.items ?? [];
 }
