@@ -65,6 +65,23 @@ test('definitions are known in all blocks of a text, also while it grows', async
   assert.equal(growing.definitions, before);
 });
 
+test('what a text refers to is found once, in its order, outside of code', async () => {
+  const { sourcesOf } = await loaded('chat/citations.ts');
+  const text = [
+    'See [a page](https://a.example/x "Title"), ![a picture](https://p.example) and [Package:libssl3].',
+    'Again [here](https://a.example/x); [Package:label](https://b.example), `[Package:code]` and [c](javascript:1).',
+    '```\n[Package:fenced]\n```',
+    '[Service:auth] ends.\n~~~\n[Package:open]',
+  ].join('\n\n');
+  assert.deepEqual(sourcesOf(text), [
+    { name: 'a page', url: 'https://a.example/x' },
+    { name: 'Package:libssl3', key: 'libssl3' },
+    { name: 'Package:label', url: 'https://b.example' },
+    { name: 'Service:auth', key: 'auth' },
+  ]);
+  assert.deepEqual(sourcesOf('[a](https://a.example '.repeat(20_000)), []);
+});
+
 test('chats are grouped by day, those at work first', async () => {
   const { byDays } = await loaded('chat/days.ts');
   const now = new Date(2026, 10, 28, 12);

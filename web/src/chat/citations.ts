@@ -1,4 +1,4 @@
-// Turns the entities that a model cites as `[Type:key]` into links to the graph.
+// Turns the entities that a model cites as `[Type:key]` into links to the graph, and lists what a text refers to.
 import { createContext } from 'react';
 
 /** Whether citations lead to the graph: readers of a shared conversation can't open it. */
@@ -46,4 +46,31 @@ function split(text: string): Node[] {
   }
   if (end < text.length) nodes.push({ type: 'text', value: text.slice(end) });
   return nodes;
+}
+
+/** Something that a text refers to: an object of the graph, or a page of the web. */
+export interface Source {
+  name: string;
+  /** An object's key. */
+  key?: string;
+  /** A page's address. */
+  url?: string;
+}
+
+const FENCED = /^ {0,3}(`{3,}|~{3,})[\s\S]*?(?:^ {0,3}\1|$(?![\s\S]))/gm;
+const INLINE_CODE = /(`+)(?!`)[\s\S]*?[^`]\1(?!`)/g;
+/** A link to a page, or an entity. A label of a link is none. What a hostile text may repeat is bounded. */
+const REFERENCE =
+  /(?<!!)\[([^\][\n]{1,300})\]\((https?:\/\/[^\s()<>]{1,2000})(?:\s[^()\n]{0,300})?\)|\[([A-Z]\w{0,63}):([^\s[\]]{1,200})\](?!\()/g;
+
+/** What a text refers to outside of code, each once, in its order. */
+export function sourcesOf(text: string): Source[] {
+  if (!text.includes('[')) return [];
+  const found = new Map<string, Source>();
+  const prose = text.replaceAll(FENCED, '').replaceAll(INLINE_CODE, '');
+  for (const [, label = '', url, type, key] of prose.matchAll(REFERENCE)) {
+    if (url === undefined && key !== undefined && !found.has(key)) found.set(key, { name: `${type}:${key}`, key });
+    if (url !== undefined && !found.has(url) && URL.canParse(url)) found.set(url, { name: label, url });
+  }
+  return [...found.values()];
 }
