@@ -2,7 +2,8 @@
 import { useEffect, useRef, useState } from 'react';
 import type { TranscriptView, Turn } from '../stream';
 
-const ENDS: Partial<Record<Turn['status'], string>> = {
+/** How turns end, for people. */
+export const ENDS: Partial<Record<Turn['status'], string>> = {
   completed: 'Answer finished.',
   failed: 'The answer failed.',
   cancelled: 'Answer stopped.',

@@ -1,5 +1,6 @@
-// How the app looks in this browser.
+// How the app looks in this browser, and whether it notifies the user.
 import { Contrast, Keyboard } from 'lucide-react';
+import { type Notifications, switchOff, switchOn, useNotifications } from '../chat/notifications';
 import { openDialog } from '../shell/frame';
 import { CONTRASTS, setLook, THEMES, useLook } from '../ui/theme';
 
@@ -13,10 +14,37 @@ export function Appearance() {
       <p className="quiet">
         <Contrast className="icon" /> “System” follows the settings of your device.
       </p>
+      <Notify />
       <button type="button" onClick={() => openDialog('keys')}>
         <Keyboard className="icon" /> Keyboard shortcuts
       </button>
     </section>
+  );
+}
+
+const NOTIFY_NOTES: Partial<Record<Notifications, string>> = {
+  unavailable: 'This browser does not support notifications on this page.',
+  blocked:
+    'The browser blocks notifications of this site. Allow them in the settings of the site, then reload the page.',
+};
+
+function Notify() {
+  const notifications = useNotifications();
+  const note = NOTIFY_NOTES[notifications];
+  return (
+    <fieldset className="segments">
+      <legend>Notifications</legend>
+      <label>
+        <input
+          type="checkbox"
+          checked={notifications === 'on'}
+          disabled={note !== undefined}
+          onChange={(event) => (event.target.checked ? void switchOn() : switchOff())}
+        />{' '}
+        Notify me when an answer ends while its tab is hidden
+      </label>
+      {note ? <p className="note quiet">{note}</p> : null}
+    </fieldset>
   );
 }
 
