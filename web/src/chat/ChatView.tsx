@@ -3,20 +3,24 @@ import { Navigate, useNavigate } from '@tanstack/react-router';
 import { ArrowDown, SquareTerminal } from 'lucide-react';
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { useConsoles } from '../consoles/consoles';
-import { client, type Item, useTranscript } from '../stream';
+import { client, type Item, type Turn, useTranscript } from '../stream';
 import { lazyPart } from '../ui/lazyView';
 import { NotFound } from '../ui/NotFound';
 import { ErrorNote } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import { toastError } from '../ui/toasts';
 import { About, usePrewarmed, useStored } from './About';
-import { Announcements } from './Announcements';
+import { Announcements, ENDS } from './Announcements';
 import { Basis } from './Basis';
+import { answersOf, useBranches } from './branches';
 import { Composer } from './Composer';
 import { moveDraft } from './draft';
 import { Head } from './Head';
+import { NotifyOffer } from './NotifyOffer';
+import { notify } from './notifications';
 import { type Along, outbox, useUnsent } from './outbox';
 import { conversationOf, newPlace } from './places';
+import { useRatings } from './ratings';
 import { Starters } from './Starters';
 import { useSeen } from './seen';
 import { TurnView } from './TurnView';
@@ -24,6 +28,7 @@ import { shownTitle } from './titles';
 import { UnsentMessages } from './UnsentMessages';
 import { UserMessage } from './UserMessage';
 import type { StoredFile } from './uploads';
+import { useReady } from './useReady';
 
 const Pane = lazyPart(async () => (await import('../consoles/Pane')).default, 'the consoles');
 
@@ -119,6 +124,13 @@ function Conversation({ id }: { id: string }) {
 
 /** Turns that ended so may be asked for again. */
 const RETRIED = ['failed', 'cancelled'];
+/** How an answer ended that the user has not seen yet, in the title of the page. */
+const ENDED: Partial<Record<Turn['status'], string>> = {
+  completed: 'Answer ready',
+  failed: 'Answer failed',
+  cancelled: 'Answer stopped',
+  paused: 'Answer paused',
+};
 /** Number of items at the end of a conversation that are rendered first. */
 const NEAR_ITEMS = 6;
 /** How far from the end still counts as the end [px]. */
@@ -133,15 +145,14 @@ interface TalkProps {
 
 function Talk({ id, attached, children }: TalkProps) {
   const { view, status, error, complete } = useTranscript(id);
-  const navigate = useNavigate();
   const [refused, setRefused] = useState<unknown>(null);
   const scroller = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
   const active = view.active;
-  /** The end of the conversation is out of sight. */
-  const [isAway, setAway] = useState(false);
-  // Which run answers which message.
-  const answers = useMemo(() => new Map(view.turns.map((turn) => [turn.messageId, turn.runId])), [view.turns]);
+  /** The last event when the end of the conversation went out of sight; null: it is in sight. */
+  const [leftAt, setLeftAt] = useState<number | null>(null);
+  const answers = useMemo(() => answersOf(view.items), [view.items]);
+  const branches = useBranches(id);
   // The view stays at the end, unless the user has scrolled away from it.
   useEffect(() => {
     const element = scroller.current;
@@ -155,7 +166,9 @@ function Talk({ id, attached, children }: TalkProps) {
   const stored = useStored(id, view);
   usePrewarmed(id, stored.data);
   const title = stored.data ? shownTitle(stored.data) : '';
-  useTitle(title || 'Chat', active !== undefined ? 'Answering' : undefined);
+  const ratings = useRatings(id, stored.data?.createdAt);
+  const ended = useReady(view, (status) => notify(title || 'Chat', ENDS[status] ?? '', id));
+  useTitle(title || 'Chat', ended ? ENDED[ended] : active !== undefined ? 'Answering' : undefined);
   useSeen(id, view.messages.at(-1)?.createdAt);
   const unsent = useUnsent(id, view.messages);
   const attempt = useCallback(async (act: () => Promise<unknown>) => {
@@ -192,21 +205,13 @@ function Talk({ id, attached, children }: TalkProps) {
     element?.scrollTo({ top: element.scrollHeight });
     element?.focus({ preventScroll: true });
   };
-  // The same question again, in a branch: this conversation stays as it is.
-  const regenerated = last?.status === 'completed' ? last : undefined;
-  const question = view.messages.find((message) => message.id === regenerated?.messageId)?.content;
-  const regenerate = useCallback(
-    (runId: string) =>
-      void attempt(async () => {
-        const fork = await client.fork(runId, { step: 0, message: question });
-        const { conversationId } = await client.runs.get(fork.runId);
-        if (conversationId) await navigate({ to: '/c/$id', params: { id: conversationId } });
-      }).catch(() => {}),
-    [attempt, question, navigate],
-  );
   const entry = (item: Item, nth: number) =>
     item.type === 'message' ? (
-      <UserMessage message={item.message} runId={item.message.runId ?? answers.get(item.message.id)} />
+      <UserMessage
+        message={item.message}
+        runId={item.message.runId ?? answers.get(item.message.id)}
+        point={branches.get(item.message.id)}
+      />
     ) : (
       <TurnView
         turn={item.turn}
@@ -214,14 +219,15 @@ function Talk({ id, attached, children }: TalkProps) {
         onComplete={complete}
         onRetry={asked && item.turn === last ? retry : undefined}
         onContinue={item.turn === last && item.turn.status === 'paused' ? resume : undefined}
-        onRegenerate={item.turn === regenerated && question !== undefined ? regenerate : undefined}
+        isAnswer
+        rating={item.turn.message && ratings[item.turn.message.id]}
         onTakeBack={item.turn === active ? undefined : takeBack}
       />
     );
   if (error?.status === 404) return <NotFound what="This chat" />;
   return (
     <main id="main" className="talk">
-      <Head id={id} title={title} view={view}>
+      <Head id={id} title={title} metadata={stored.data?.metadata} view={view}>
         {children}
       </Head>
       <div
@@ -234,7 +240,7 @@ function Talk({ id, attached, children }: TalkProps) {
         tabIndex={0}
         onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
           follows.current = scrollHeight - scrollTop - clientHeight < NEAR;
-          setAway(!follows.current);
+          setLeftAt((at) => (follows.current ? null : (at ?? view.cursor)));
         }}
       >
         <div>
@@ -253,13 +259,15 @@ function Talk({ id, attached, children }: TalkProps) {
         </div>
       </div>
       <Announcements view={view} />
-      {isAway ? (
+      {leftAt !== null ? (
         <div className="to-end">
           <button type="button" onClick={jump}>
-            <ArrowDown className="icon" /> {active ? 'Jump to live' : 'Jump to latest'}
+            <ArrowDown className="icon" /> Jump to the newest
+            {view.cursor > leftAt ? <span className="mark" role="img" aria-label="New" /> : null}
           </button>
         </div>
       ) : null}
+      <NotifyOffer runId={active?.runId} onLeave={() => document.getElementById('words')?.focus()} />
       <Connection status={status} />
       {error ? <ErrorNote error={error} /> : null}
       {refused ? <ErrorNote error={refused} /> : null}

@@ -1,35 +1,36 @@
 // The head of a conversation: its title, its agent, and what can be done with all of it.
 
 import { useNavigate } from '@tanstack/react-router';
-import { Braces, Ellipsis, FileText, Link2, ListTree, Share2 } from 'lucide-react';
+import { Braces, CornerUpLeft, Ellipsis, FileText, Link2, ListTree, Share2 } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { TranscriptView } from '../stream';
 import { IconButton } from '../ui/Button';
-import { download } from '../ui/download';
 import { lazyPart } from '../ui/lazyView';
 import { Menu, MenuItem, MenuLine } from '../ui/Menu';
-import { toast } from '../ui/toasts';
-import { asMarkdown } from './export';
+import { toast, toastError } from '../ui/toasts';
+import { useOrigin } from './branches';
+import { exportChat } from './export';
 
 const ShareDialog = lazyPart(async () => (await import('../sharing/ShareDialog')).default, 'the links');
 
 interface HeadProps {
   id: string;
   title: string;
+  /** Of the stored chat, once it is known. */
+  metadata: unknown;
   view: TranscriptView;
   children?: ReactNode;
 }
 
-export function Head({ id, title, view, children }: HeadProps) {
+export function Head({ id, title, metadata, view, children }: HeadProps) {
   const navigate = useNavigate();
   const [isSharing, setSharing] = useState(false);
+  const origin = useOrigin(metadata);
   // The agent that answers now, or answered last: a handoff changes it.
   const current = view.turns.findLast((turn) => turn.agent)?.agent;
   const last = view.turns.at(-1);
-  const name = (title || 'chat').replaceAll(/[^\p{L}\p{N}]+/gu, '-').slice(0, 60);
   const copyLink = () => void navigator.clipboard?.writeText(location.href).then(() => toast('Link copied.'));
-  const exportJson = () =>
-    download(`${name}.json`, 'application/json', JSON.stringify({ title, messages: view.messages }, null, 2));
+  const exportAs = (format: 'markdown' | 'json') => void exportChat(id, title, format).catch(toastError);
   return (
     <div className="head">
       <h1 title={title}>{title || 'Chat'}</h1>
@@ -41,16 +42,21 @@ export function Head({ id, title, view, children }: HeadProps) {
         <MenuItem icon={Link2} onSelect={copyLink}>
           Copy link
         </MenuItem>
+        {origin ? (
+          <MenuItem icon={CornerUpLeft} onSelect={() => void navigate({ to: '/c/$id', params: { id: origin.id } })}>
+            Open the original chat
+          </MenuItem>
+        ) : null}
         {last ? (
           <MenuItem icon={ListTree} onSelect={() => void navigate({ to: '/runs/$id', params: { id: last.runId } })}>
             View the last run
           </MenuItem>
         ) : null}
         <MenuLine />
-        <MenuItem icon={FileText} onSelect={() => download(`${name}.md`, 'text/markdown', asMarkdown(title, view))}>
+        <MenuItem icon={FileText} onSelect={() => exportAs('markdown')}>
           Export as Markdown
         </MenuItem>
-        <MenuItem icon={Braces} onSelect={exportJson}>
+        <MenuItem icon={Braces} onSelect={() => exportAs('json')}>
           Export as JSON
         </MenuItem>
       </Menu>

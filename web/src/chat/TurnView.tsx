@@ -1,9 +1,8 @@
-// Shows one turn of an agent: its streaming text, tool calls, sub-agents, questions and outcome.
+// Shows one turn of an agent: its streaming text, tool calls, sub-agents, questions, sources and outcome.
 import { Link } from '@tanstack/react-router';
 import { Bot, Play, RefreshCw, Wrench } from 'lucide-react';
 import { Fragment, memo, type ReactNode, useEffect, useRef } from 'react';
 import type { Part, ToolCall, Turn } from '../stream';
-import { IconButton } from '../ui/Button';
 import { CopyButton, duration, Folded, Payload, State } from '../ui/parts';
 import { Attachments } from './Attachments';
 import { DagProgress, MAKES_TASKS } from './DagProgress';
@@ -12,10 +11,15 @@ import { Markdown } from './Markdown';
 import { Operations } from './Operations';
 import { asksAbout, isStepOf, MAKES_PLAN, PlanTimeline, usePlan } from './PlanTimeline';
 import { QuestionForm } from './QuestionForm';
+import { Regenerate } from './Regenerate';
+import type { Rating } from './ratings';
 import { Silence } from './Silence';
+import { Found, Sources } from './Sources';
 import { filesIn } from './uploads';
 
 const OVER = ['completed', 'failed', 'cancelled', 'paused'];
+/** Turns that ended so can be asked for again in a branch. */
+const REPEATED = ['completed', 'failed', 'cancelled'];
 /** So far before it is in sight, what a turn leaves out is fetched. */
 const MARGIN = '100%';
 /** Parts of a stretch. */
@@ -33,8 +37,10 @@ interface Props {
   onRetry?: ((turn: Turn) => void) | undefined;
   /** Lets a paused turn go on. */
   onContinue?: ((runId: string) => void) | undefined;
-  /** Asks the same in a branch. */
-  onRegenerate?: ((runId: string) => void) | undefined;
+  /** It answers a message of the conversation, not the task of another agent. */
+  isAnswer?: boolean;
+  /** What the user has said about it. */
+  rating?: Rating | undefined;
   /** Takes a message back that waits for its turn. */
   onTakeBack?: ((runId: string) => void) | undefined;
 }
@@ -45,7 +51,8 @@ export const TurnView = memo(function TurnView({
   onComplete,
   onRetry,
   onContinue,
-  onRegenerate,
+  isAnswer = false,
+  rating,
   onTakeBack,
 }: Props) {
   const isOver = OVER.includes(turn.status);
@@ -83,7 +90,8 @@ export const TurnView = memo(function TurnView({
         }
       />
       <Operations operations={turn.operations} />
-      {turn.citations.length > 0 ? <Sources citations={turn.citations as readonly Citation[]} /> : null}
+      {isOver ? <Sources text={turn.text} /> : null}
+      <Found citations={turn.citations} />
       {turn.questions
         .filter((question) => question !== aboutPlan)
         .map((question) => (
@@ -117,10 +125,8 @@ export const TurnView = memo(function TurnView({
             <Silence turn={turn} />
           </>
         )}
-        {turn.message && turn.status === 'completed' ? <Feedback messageId={turn.message.id} /> : null}
-        {onRegenerate ? (
-          <IconButton icon={RefreshCw} label="Regenerate in a new branch" onClick={() => onRegenerate(runId)} />
-        ) : null}
+        {turn.message && turn.status === 'completed' ? <Feedback messageId={turn.message.id} given={rating} /> : null}
+        {isAnswer && REPEATED.includes(turn.status) ? <Regenerate runId={runId} /> : null}
         {onContinue ? (
           <button type="button" className="small" onClick={() => onContinue(runId)}>
             <Play className="icon" /> Continue
@@ -144,33 +150,6 @@ export const TurnView = memo(function TurnView({
     </article>
   );
 });
-
-/** An object of the graph that was found for the message, before it was answered. */
-interface Citation {
-  id: string;
-  type: string;
-  key: string;
-  name?: string | null;
-}
-
-function Sources({ citations }: { citations: readonly Citation[] }) {
-  return (
-    <Folded label={<span className="quiet">Found in the graph: {citations.length}</span>}>
-      {() => (
-        <ul className="chips">
-          {citations.map((citation) => (
-            <li key={citation.id}>
-              <Link to="/graph/$id" params={{ id: citation.id }} title={citation.key}>
-                {citation.name ?? citation.key}
-              </Link>{' '}
-              <span className="quiet">{citation.type}</span>
-            </li>
-          ))}
-        </ul>
-      )}
-    </Folded>
-  );
-}
 
 /** Details from a development server about how an answer came about. */
 function Details({ details }: { details: NonNullable<Turn['details']> }) {

@@ -1,33 +1,54 @@
-// Shows a user message. Editing it starts a branch: a new conversation based on the messages before it.
-import { useQueryClient } from '@tanstack/react-query';
-import { useNavigate } from '@tanstack/react-router';
+// Shows a user message, with the switch between its versions. Editing it makes another version, in a branch.
 import { Pencil } from 'lucide-react';
-import { type FormEvent, memo, useState } from 'react';
-import { client, type Message } from '../stream';
+import { type FormEvent, memo, useRef, useState } from 'react';
+import type { Message } from '../stream';
 import { IconButton } from '../ui/Button';
 import { CopyButton, ErrorNote } from '../ui/parts';
 import { Attachments } from './Attachments';
+import { type BranchPoint, useBranching } from './branches';
 import { MessageText } from './MessageText';
+import { Versions } from './Versions';
 
 export const UserMessage = memo(function UserMessage({
   message,
   runId,
+  point,
 }: {
   message: Message;
+  /** The run that answers it. */
   runId: string | undefined;
+  /** Its versions, if there are several. */
+  point: BranchPoint | undefined;
 }) {
   const [isEdited, setEdited] = useState(false);
+  const isLeft = useRef(false);
   return (
     <article className="mine" aria-label="You">
       {isEdited && runId ? (
-        <Edit runId={runId} words={message.content} onClose={() => setEdited(false)} />
+        <Edit
+          runId={runId}
+          words={message.content}
+          onClose={() => {
+            isLeft.current = true;
+            setEdited(false);
+          }}
+        />
       ) : (
         <>
           <MessageText content={message.content} />
           <Attachments files={message.attachments ?? []} />
-          <div className="row-actions">
+          <div className={point ? 'row-actions shown' : 'row-actions'}>
+            {point ? <Versions point={point} /> : null}
             <CopyButton text={() => message.content} of="your message" />
-            {runId ? <IconButton icon={Pencil} label="Edit" onClick={() => setEdited(true)} /> : null}
+            {runId ? (
+              <IconButton
+                icon={Pencil}
+                label="Edit"
+                // The form that was left had the focus.
+                autoFocus={isLeft.current}
+                onClick={() => setEdited(true)}
+              />
+            ) : null}
           </div>
         </>
       )}
@@ -36,20 +57,19 @@ export const UserMessage = memo(function UserMessage({
 });
 
 function Edit({ runId, words, onClose }: { runId: string; words: string; onClose: () => void }) {
-  const navigate = useNavigate();
-  const queries = useQueryClient();
+  const branch = useBranching();
+  const [isSending, setSending] = useState(false);
   const [text, setText] = useState(words);
   const [error, setError] = useState<unknown>(null);
   const submit = async (event: FormEvent) => {
     event.preventDefault();
+    setError(null);
+    setSending(true);
     try {
-      const fork = await client.fork(runId, { step: 0, message: text });
-      const { conversationId } = await client.runs.get(fork.runId);
-      onClose();
-      if (conversationId) await navigate({ to: '/c/$id', params: { id: conversationId } });
-      await queries.invalidateQueries({ queryKey: ['conversations'] });
+      await branch(runId, { message: text });
     } catch (refusal) {
       setError(refusal);
+      setSending(false);
     }
   };
   return (
@@ -61,10 +81,13 @@ function Edit({ runId, words, onClose }: { runId: string; words: string; onClose
         autoFocus
         value={text}
         onChange={(event) => setText(event.target.value)}
+        onKeyDown={(event) => {
+          if (event.key === 'Escape' && !event.nativeEvent.isComposing) onClose();
+        }}
       />
       {error ? <ErrorNote error={error} /> : null}
       <div className="controls">
-        <button type="submit" className="primary" disabled={text.trim() === ''}>
+        <button type="submit" className="primary" disabled={text.trim() === '' || isSending}>
           Send as new branch
         </button>
         <button type="button" onClick={onClose}>

@@ -1,0 +1,58 @@
+// Switches between the versions of a message. Each is in another chat, where the focus and the view go to the same place.
+import { useNavigate } from '@tanstack/react-router';
+import { ChevronLeft, ChevronRight } from 'lucide-react';
+import { type KeyboardEvent, useEffect, useRef } from 'react';
+import { IconButton } from '../ui/Button';
+import type { BranchPoint } from './branches';
+
+type Step = -1 | 1;
+
+/** The version that the user has chosen, and is not shown yet. */
+let chosen: { messageId: string; step: Step } | undefined;
+
+export function Versions({ point: { messageId, versions } }: { point: BranchPoint }) {
+  const navigate = useNavigate();
+  const previous = useRef<HTMLButtonElement>(null);
+  const next = useRef<HTMLButtonElement>(null);
+  const at = versions.findIndex(({ isCurrent }) => isCurrent);
+  useEffect(() => {
+    if (chosen?.messageId !== messageId) return;
+    const [wanted, other] = chosen.step === 1 ? [next.current, previous.current] : [previous.current, next.current];
+    chosen = undefined;
+    wanted?.closest('li')?.scrollIntoView({ block: 'center' });
+    // At the last version there is no further one.
+    (wanted?.disabled ? other : wanted)?.focus();
+  }, [messageId]);
+  const go = (step: Step) => {
+    const version = versions[at + step];
+    if (!version) return;
+    chosen = { messageId: version.messageId, step };
+    void navigate({ to: '/c/$id', params: { id: version.conversationId } });
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key !== 'ArrowLeft' && event.key !== 'ArrowRight') return;
+    event.preventDefault();
+    go(event.key === 'ArrowLeft' ? -1 : 1);
+  };
+  return (
+    <span className="versions" role="group" aria-label={`Version ${at + 1} of ${versions.length}`}>
+      <IconButton
+        ref={previous}
+        icon={ChevronLeft}
+        label="Previous version"
+        disabled={at <= 0}
+        onClick={() => go(-1)}
+        onKeyDown={onKeyDown}
+      />
+      {at + 1}/{versions.length}
+      <IconButton
+        ref={next}
+        icon={ChevronRight}
+        label="Next version"
+        disabled={at >= versions.length - 1}
+        onClick={() => go(1)}
+        onKeyDown={onKeyDown}
+      />
+    </span>
+  );
+}
