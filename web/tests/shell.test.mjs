@@ -175,7 +175,7 @@ test('one who has scrolled away stays there, and a button leads to the end', { s
   await answer(page).getByText('long120 ').waitFor();
   const log = page.getByRole('log', { name: 'Messages' });
   await log.evaluate((element) => element.scrollTo({ top: 0 }));
-  const jump = page.getByRole('button', { name: 'Jump to live' });
+  const jump = page.getByRole('button', { name: 'Jump to the newest' });
   await jump.waitFor();
   await answer(page).getByText('long180 ').waitFor();
   assert.equal(await log.evaluate((element) => element.scrollTop), 0);
@@ -196,7 +196,10 @@ test('a chat is exported, and answered again in a branch', { skip }, async () =>
   await page.getByRole('menuitem', { name: 'Export as Markdown' }).click();
   const file = await download;
   assert.equal(file.suggestedFilename(), 'a-story-of-exports.md');
-  assert.match(readFileSync(await file.path(), 'utf8'), /^# a story of exports\n\n## You\n\na story of exports\n\n## /);
+  assert.match(
+    readFileSync(await file.path(), 'utf8'),
+    /^# a story of exports\n\n## User \([^)]+\)\n\na story of exports\n\n## /,
+  );
   await page.getByRole('button', { name: 'Regenerate in a new branch' }).click();
   await page.waitForURL((url) => url.href !== before && url.pathname.startsWith('/c/'));
   await page.getByRole('heading', { level: 1, name: 'Branch: a story of exports' }).waitFor();

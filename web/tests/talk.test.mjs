@@ -127,16 +127,16 @@ test('an edited message begins a branch that shows what it is based on, and lead
   await button(page, 'Send as new branch').click();
   await page.waitForURL((url) => url.href !== original && url.pathname.startsWith('/c/'));
   await answer(page).getByText('You said: the second question').waitFor();
+  const basis = page.getByText('This chat is a branch of');
   for (const visit of ['at once', 'opened again']) {
-    const basis = page.getByRole('region', { name: 'From the original chat' });
-    await basis.getByText('You said: the first question').waitFor();
+    await basis.waitFor();
+    await finished(page);
     assert.deepEqual(
-      await basis.getByRole('article').allInnerTexts(),
-      ['the first question', 'You said: the first question'],
+      await page.locator('.mine > p, article.turn .markdown').allInnerTexts(),
+      ['the first question', 'You said: the first question', 'the second question', 'You said: the second question'],
       visit,
     );
     assert.match(await page.getByRole('heading', { level: 1 }).innerText(), /^Branch: the first question$/);
-    await finished(page);
     assert.equal(await page.title(), 'Branch: the first question · Rejoin');
     await page
       .getByRole('navigation', { name: 'Chats' })
@@ -144,10 +144,7 @@ test('an edited message begins a branch that shows what it is based on, and lead
       .waitFor();
     await page.reload();
   }
-  await page
-    .getByRole('region', { name: 'From the original chat' })
-    .getByRole('link', { name: 'the first question' })
-    .click();
+  await basis.getByRole('link', { name: 'the first question' }).click();
   await page.waitForURL(original);
   await context.close();
 });
