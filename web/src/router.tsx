@@ -27,9 +27,13 @@ const home = createRoute({
 const chat = createRoute({
   getParentRoute: () => root,
   path: '/c/$id',
+  validateSearch: (search: Record<string, unknown>): { message?: string | undefined } => ({
+    message: text(search.message),
+  }),
   component: function Chat() {
     const { id } = chat.useParams();
-    return <ChatView key={id} conversationId={id} />;
+    const { message } = chat.useSearch();
+    return <ChatView key={id} conversationId={id} message={message} />;
   },
 });
 

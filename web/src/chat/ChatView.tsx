@@ -15,7 +15,9 @@ import { Basis } from './Basis';
 import { answersOf, useBranches } from './branches';
 import { Composer } from './Composer';
 import { moveDraft } from './draft';
+import { Earlier, NotHere, SNAPSHOT_MESSAGES } from './Earlier';
 import { Head } from './Head';
+import { holds, linkedAs, useLinked } from './linked';
 import { NotifyOffer } from './NotifyOffer';
 import { notify } from './notifications';
 import { type Along, outbox, useUnsent } from './outbox';
@@ -32,8 +34,14 @@ import { useReady } from './useReady';
 
 const Pane = lazyPart(async () => (await import('../consoles/Pane')).default, 'the consoles');
 
-export function ChatView({ conversationId }: { conversationId: string | null }) {
-  return conversationId === null ? <Begin /> : <Conversation id={conversationId} />;
+interface ChatViewProps {
+  conversationId: string | null;
+  /** The message that the address names. */
+  message?: string | undefined;
+}
+
+export function ChatView({ conversationId, message }: ChatViewProps) {
+  return conversationId === null ? <Begin /> : <Conversation id={conversationId} message={message} />;
 }
 
 /** The first words of a conversation that is not there yet. */
@@ -91,7 +99,7 @@ export function NewTalk({ place }: { place: string }) {
 }
 
 /** A conversation with its consoles. The pane is loaded when there are consoles, or when the user opens it. */
-function Conversation({ id }: { id: string }) {
+function Conversation({ id, message }: { id: string; message: string | undefined }) {
   const consoles = useConsoles(id);
   const [isWanted, setWanted] = useState(false);
   // Folded away, it still says where agents work.
@@ -105,7 +113,7 @@ function Conversation({ id }: { id: string }) {
   };
   return (
     <div className={isShown ? 'with-consoles' : 'alone'}>
-      <Talk id={id} attached={consoles.attached}>
+      <Talk id={id} message={message} attached={consoles.attached}>
         <button
           type="button"
           className="plain small consoles-toggle"
@@ -138,12 +146,14 @@ const NEAR = 80;
 
 interface TalkProps {
   id: string;
+  /** The message that the address names. */
+  message: string | undefined;
   /** What goes along with a message. */
   attached: () => Promise<Along>;
   children: ReactNode;
 }
 
-function Talk({ id, attached, children }: TalkProps) {
+function Talk({ id, message: linked, attached, children }: TalkProps) {
   const { view, status, error, complete } = useTranscript(id);
   const [refused, setRefused] = useState<unknown>(null);
   const scroller = useRef<HTMLDivElement>(null);
@@ -169,7 +179,9 @@ function Talk({ id, attached, children }: TalkProps) {
   const ratings = useRatings(id, stored.data?.createdAt);
   const ended = useReady(view, (status) => notify(title || 'Chat', ENDS[status] ?? '', id));
   useTitle(title || 'Chat', ended ? ENDED[ended] : active !== undefined ? 'Answering' : undefined);
-  useSeen(id, view.messages.at(-1)?.createdAt);
+  useSeen(id, view);
+  const linkedAt = linked === undefined ? -1 : view.items.findIndex((item) => holds(item, linked));
+  useLinked(scroller, linked, linkedAt >= 0);
   const unsent = useUnsent(id, view.messages);
   const attempt = useCallback(async (act: () => Promise<unknown>) => {
     try {
@@ -186,6 +198,8 @@ function Talk({ id, attached, children }: TalkProps) {
     ? view.messages.find((message) => message.id === last?.messageId)
     : undefined;
   const { messages } = view;
+  const first = messages[0]?.id;
+  const missing = linkedAt < 0 ? linked : undefined;
   const send = useCallback(
     (message: string, attachments: readonly StoredFile[] = []) => {
       follows.current = true;
@@ -245,9 +259,16 @@ function Talk({ id, attached, children }: TalkProps) {
       >
         <div>
           {stored.data ? <Basis metadata={stored.data.metadata} /> : null}
+          {first === undefined ? null : messages.length >= SNAPSHOT_MESSAGES ? (
+            <Earlier conversationId={id} before={first} linked={missing} scroller={scroller} />
+          ) : missing === undefined ? null : (
+            <NotHere />
+          )}
           <ol className="items">
             {view.items.map((item, nth) => (
-              <li key={keyOf(item)}>{entry(item, nth)}</li>
+              <li key={keyOf(item)} {...(linked !== undefined && nth === linkedAt ? linkedAs(linked) : {})}>
+                {entry(item, nth)}
+              </li>
             ))}
             <UnsentMessages unsent={unsent} />
           </ol>

@@ -44,9 +44,10 @@ export function become(place: string, conversationId: string, written: ReadonlyS
   }
 }
 
-/** Removes what older versions kept: all places in one key. */
+/** Removes what older versions kept: all places in one key, and what was read. */
 export function forgetOlder(): void {
   localStore.remove('moved');
+  localStore.remove('seen');
 }
 
 function kept(name: string): Became | null {

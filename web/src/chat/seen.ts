@@ -1,72 +1,49 @@
-// Tracks which conversations have updates that this browser has not shown yet. All tabs share the state.
-import { useEffect, useSyncExternalStore } from 'react';
-import * as localStore from '../api/localStore';
+// Marks what a user has read, on the server: all browsers of the user show the same conversations as unread.
+import { useEffect, useRef, useSyncExternalStore } from 'react';
+import { api, type Schemas } from '../api/http';
+import type { TranscriptView } from '../stream';
 
-const KEPT = 'seen';
-/** Of so many conversations it is remembered; the oldest are forgotten first, and count as seen. */
-const MAX_KEPT = 500;
+type Listed = Pick<Schemas['ConversationBody'], 'id' | 'marks'>;
 
-/** Until when each conversation has been seen [ms since 1970], and since when we look: what is older is not news. */
-interface Seen {
-  since: number;
-  until: Record<string, number>;
-}
-
-let parsed: Seen | undefined;
+/** The last event of each conversation that this page has shown: a list may have been read before the server stored the mark. */
+let shown: ReadonlyMap<string, number> = new Map();
 const listeners = new Set<() => void>();
 
-function read(): Seen {
-  if (parsed) return parsed;
-  const kept = localStore.read(KEPT) as Partial<Seen> | null;
-  if (typeof kept?.since === 'number' && kept.until) {
-    parsed = { since: kept.since, until: kept.until };
-    return parsed;
-  }
-  parsed = { since: Date.now(), until: {} };
-  // From the first look on: what comes after it is news, also after a reload.
-  localStore.write(KEPT, parsed);
-  return parsed;
-}
-
-/** Marks a conversation as seen up to the time of its newest message. */
-function markSeen(id: string, at: string): void {
-  const { since, until } = read();
-  const moment = Date.parse(at);
-  if ((until[id] ?? 0) >= moment) return;
-  const kept = Object.entries({ ...until, [id]: moment }).sort(([, one], [, other]) => other - one);
-  parsed = { since, until: Object.fromEntries(kept.slice(0, MAX_KEPT)) };
-  localStore.write(KEPT, parsed);
+function change(id: string, through: number): void {
+  shown = new Map(shown).set(id, through);
   for (const listener of listeners) listener();
 }
 
-function subscribe(changed: () => void): () => void {
-  const other = ({ key }: StorageEvent) => {
-    if (key !== localStore.keyOf(KEPT)) return;
-    parsed = undefined;
-    changed();
-  };
-  listeners.add(changed);
-  addEventListener('storage', other);
-  return () => {
-    listeners.delete(changed);
-    removeEventListener('storage', other);
-  };
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
 }
 
-/** Whether a conversation that changed last at a moment holds news. */
-export function useNews(): (id: string, updatedAt: string) => boolean {
-  const { since, until } = useSyncExternalStore(subscribe, read);
-  return (id, updatedAt) => Date.parse(updatedAt) > (until[id] ?? since);
+/** Whether a listed conversation has answers that its user has not read. */
+export function useUnread(): (conversation: Listed) => boolean {
+  const through = useSyncExternalStore(subscribe, () => shown);
+  return ({ id, marks }) => !!marks && marks.unread > 0 && (through.get(id) ?? 0) < marks.lastMessageSeq;
 }
 
-/** What is shown is seen, as soon as the page is. */
-export function useSeen(id: string, newest: string | undefined): void {
+/** The user marks a conversation as unread: that this page has shown it no longer counts. */
+export function forgetSeen(id: string): void {
+  change(id, 0);
+}
+
+/** Marks a conversation as read when its newest answer is on a visible page. */
+export function useSeen(id: string, { messages, cursor }: TranscriptView): void {
+  const marked = useRef<string | null>(null);
+  const newest = messages.findLast(({ role }) => role === 'assistant')?.id;
   useEffect(() => {
     const look = () => {
-      if (newest !== undefined && !document.hidden) markSeen(id, newest);
+      if (newest === undefined || newest === marked.current || document.hidden) return;
+      marked.current = newest;
+      change(id, cursor);
+      // A refused mark leaves the conversation unread elsewhere; the next visit marks it again.
+      api(`/api/conversations/${id}`, { method: 'PATCH', body: { lastReadSeq: cursor } }).catch(() => {});
     };
     look();
     document.addEventListener('visibilitychange', look);
     return () => document.removeEventListener('visibilitychange', look);
-  }, [id, newest]);
+  }, [id, newest, cursor]);
 }
