@@ -1,82 +1,114 @@
-// Lists the user's conversations with search, rename and delete, and the messages that could not be sent.
-import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { Link, useNavigate } from '@tanstack/react-router';
-import { Ellipsis, Link2, Pencil, Search, SquarePen, Trash2 } from 'lucide-react';
-import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
-import { api, type Schemas } from '../api/http';
-import { More, usePages } from '../api/pages';
+// Lists the user's conversations: pinned ones, folders, the others by day; the archive; what a search finds; and the messages that could not be
+// sent. The parts of the list are in `list/`.
+import { Link } from '@tanstack/react-router';
+import { Archive, Ellipsis, FolderPlus, ListChecks, Search, SquarePen } from 'lucide-react';
+import { type KeyboardEvent, useCallback, useRef, useState } from 'react';
+import { api } from '../api/http';
 import { IconButton } from '../ui/Button';
-import { confirmed } from '../ui/Dialog';
-import { Menu, MenuItem, MenuLine } from '../ui/Menu';
+import { Menu, MenuItem } from '../ui/Menu';
 import { ErrorNote } from '../ui/parts';
-import { toast } from '../ui/toasts';
-import { type Mark, useActivity } from './activity';
-import { byDays } from './days';
-import { forgetDraft } from './draft';
+import { useLater } from '../ui/useLater';
+import { useActivity } from './activity';
+import { useActions } from './list/actions';
+import { counted, useBulk } from './list/bulk';
+import { ListProvider } from './list/ChatRows';
+import type { Chat, Folder } from './list/chats';
+import { MoveToFolder, NameFolder } from './list/FolderDialogs';
+import { Found } from './list/Found';
+import { AllChats, ArchivedChats } from './list/Lists';
+import { enter, useRows, walk } from './list/rows';
+import { SelectionBar } from './list/SelectionBar';
+import { useSelection } from './list/selection';
 import { useOutbox } from './outbox';
-import { isNewPlace } from './places';
-import { useNews } from './seen';
+import { useUnread } from './seen';
 import { shownTitle } from './titles';
-
-type Conversation = Schemas['ConversationBody'];
 
 /** Pause in typing after which the search starts, in milliseconds. */
 const TYPING_MS = 250;
 
+/** The dialog that is open over the list. */
+type Asked = { what: 'name'; folder?: Folder } | { what: 'move'; chat: Chat } | { what: 'move selected' } | null;
+
 export function Conversations({ current }: { current: string | null }) {
   const [words, setWords] = useState('');
-  /** The row that the Tab key leads to; arrow keys go to the others. */
-  const [stop, setStop] = useState<string | null>(null);
+  const [isArchive, setArchive] = useState(false);
+  const [asked, setAsked] = useState<Asked>(null);
   const searched = useLater(words.trim(), TYPING_MS);
-  const queries = useQueryClient();
-  const navigate = useNavigate();
-  const list = useRef<HTMLElement>(null);
-  const all = usePages<Conversation>(['conversations', searched], '/api/conversations', {
-    refetchMs: searched === '' ? 15_000 : false,
-    narrowedBy: { q: searched || undefined },
+  const list = useRef<HTMLDivElement>(null);
+  const rows = useRows(list, current);
+  const selection = useSelection(list);
+  const { selected, select } = selection;
+  /** The menu's choice has led into the list. */
+  const isBeginning = useRef(false);
+  const move = useCallback((chat: Chat) => setAsked({ what: 'move', chat }), []);
+  const { actions, error, changed, removed } = useActions({
+    current,
+    onFocus: rows.onFocus,
+    keepAt: rows.keepAt,
+    move,
+    select,
   });
-  const { isSuccess, hasNextPage, isFetching, fetchNextPage } = all.reading;
-  // A page of a search looks through a part of the conversations, and may find nothing there.
-  useEffect(() => {
-    if (searched !== '' && all.items.length === 0 && hasNextPage && !isFetching) void fetchNextPage();
-  }, [searched, all.items.length, hasNextPage, isFetching, fetchNextPage]);
-  const changed = () => queries.invalidateQueries({ queryKey: ['conversations'] });
-  const rename = useMutation({
-    mutationFn: ({ id, title }: { id: string; title: string }) =>
-      api(`/api/conversations/${id}`, { method: 'PATCH', body: { title } }),
-    onSuccess: async (_, { id }) => {
-      await queries.invalidateQueries({ queryKey: ['conversation', id] });
-      await changed();
-    },
-  });
-  const remove = useMutation({
-    mutationFn: (id: string) => api(`/api/conversations/${id}`, { method: 'DELETE' }),
-    onSuccess: async (_, id) => {
-      forgetDraft(id);
-      if (id === current) await navigate({ to: '/' });
-      else list.current?.querySelector<HTMLElement>('input[type=search]')?.focus();
-      await changed();
-    },
-  });
-  const isNews = useNews();
+  const keepFocus = () => rows.keepAt(rows.stop ?? '');
+  const bulk = useBulk({ selection, keepFocus, changed, removed });
   const outbox = useOutbox();
-  const stuck = outbox.filter(({ state }) => state === 'unreachable' || state === 'refused');
-  // Each conversation that is not there yet, by its first message.
-  const begun = stuck.filter(
-    ({ place }, nth) => isNewPlace(place) && stuck.findIndex((one) => one.place === place) === nth,
-  );
-  const failed = all.reading.error ?? rename.error ?? remove.error;
+  const unsent = outbox.filter(({ state }) => state === 'unreachable' || state === 'refused');
+  const stuck = new Set(unsent.map(({ place }) => place));
   const marks = useActivity();
-  const groups = searched === '' ? byDays(all.items, marks) : [{ name: 'Results', items: all.items }];
-  const listed = groups.flatMap(({ items }) => items);
-  const has = (id: string | null) => id !== null && listed.some((one) => one.id === id);
-  const tabStop = has(stop) ? stop : has(current) ? current : listed[0]?.id;
+  const isUnread = useUnread();
+  const isArchiveShown = isArchive && searched === '';
+  const closeDialog = () => {
+    setAsked(null);
+    if (asked?.what === 'move') rows.keepAt(asked.chat.id);
+    else if (asked?.what === 'name' && asked.folder) rows.keepAt(asked.folder.id);
+    else keepFocus();
+  };
+  const showArchive = (isShown: boolean) => {
+    setWords('');
+    setArchive(isShown);
+    selection.end();
+  };
+  const onKeyDown = (event: KeyboardEvent<HTMLElement>) => {
+    if (event.key === 'Escape' && selected !== null && !event.defaultPrevented) {
+      event.preventDefault();
+      bulk.end();
+      return;
+    }
+    const to = walk(event);
+    if (to !== null && event.shiftKey && selected !== null) selection.extend(rows.stop, to);
+  };
   return (
-    <nav ref={list} className="conversations" aria-label="Chats">
+    <nav className="conversations" aria-label="Chats" onKeyDown={onKeyDown}>
       <div className="tools">
-        <Link to="/" className="side-link">
-          <SquarePen className="icon" /> New chat
-        </Link>
+        <div className="first">
+          <Link to="/" className="side-link">
+            <SquarePen className="icon" /> New chat
+          </Link>
+          <Menu
+            trigger={<IconButton icon={Ellipsis} label="List options" />}
+            onCloseAutoFocus={(event) => {
+              if (!isBeginning.current) return;
+              isBeginning.current = false;
+              event.preventDefault();
+              enter(list.current, rows.stop);
+            }}
+          >
+            <MenuItem icon={FolderPlus} onSelect={() => setAsked({ what: 'name' })}>
+              New folder
+            </MenuItem>
+            <MenuItem
+              icon={ListChecks}
+              onSelect={() => {
+                isBeginning.current = true;
+                selection.begin();
+              }}
+            >
+              Select chats
+            </MenuItem>
+            <MenuItem icon={Archive} onSelect={() => showArchive(true)}>
+              Archived chats
+            </MenuItem>
+          </Menu>
+        </div>
         <div className="find">
           <Search className="icon" />
           <input
@@ -86,186 +118,68 @@ export function Conversations({ current }: { current: string | null }) {
             maxLength={200}
             value={words}
             onChange={(event) => setWords(event.target.value)}
+            onKeyDown={(event) => {
+              if (event.key !== 'ArrowDown' || event.nativeEvent.isComposing) return;
+              event.preventDefault();
+              enter(list.current, null);
+            }}
           />
         </div>
       </div>
-      {/* biome-ignore lint/a11y/noStaticElementInteractions: the keys bubble up from its rows. */}
-      <div className="listed" onKeyDown={walk}>
-        {failed ? <ErrorNote error={failed} /> : null}
-        {begun.length > 0 ? (
-          <ul aria-label="Not sent">
-            {begun.map(({ place, message }) => (
-              <li key={place}>
-                <Link to="/new/$place" params={{ place }}>
-                  <span className="mark failed" role="img" aria-label="Not sent" />
-                  <span className="name">{message}</span>
-                  <span className="quiet">Not sent</span>
-                </Link>
-              </li>
-            ))}
-          </ul>
-        ) : null}
-        {groups.map(({ name, items }) =>
-          items.length === 0 ? null : (
-            <section key={name} aria-label={name}>
-              <h3>{name}</h3>
-              <ul>
-                {items.map((one) => (
-                  <Row
-                    key={one.id}
-                    conversation={one}
-                    mark={marks.get(one.id)}
-                    isCurrent={one.id === current}
-                    isTabStop={one.id === tabStop}
-                    onFocus={() => setStop(one.id)}
-                    isNews={one.id !== current && isNews(one.id, one.updatedAt)}
-                    isStuck={stuck.some(({ place }) => place === one.id)}
-                    onRename={(title) => rename.mutate({ id: one.id, title })}
-                    onRemove={() => remove.mutate(one.id)}
-                  />
-                ))}
-              </ul>
-            </section>
-          ),
-        )}
-        <p className="quiet" role="status">
-          {searched === ''
-            ? isSuccess && all.items.length === 0
-              ? 'Your chats will be listed here.'
-              : ''
-            : isFetching
-              ? 'Searching…'
-              : isSuccess && all.items.length === 0 && !hasNextPage
-                ? `No chats match “${searched}”.`
-                : ''}
-        </p>
-        <More of={all} />
-      </div>
-    </nav>
-  );
-}
-
-/** Arrow keys go from row to row, and within a row from its link to its actions. */
-function walk(event: KeyboardEvent<HTMLElement>): void {
-  const row = event.target instanceof Element ? event.target.closest('li') : null;
-  if (!row || event.target instanceof HTMLInputElement || event.defaultPrevented) return;
-  if (event.key === 'ArrowRight' || event.key === 'ArrowLeft') {
-    row.querySelector<HTMLElement>(event.key === 'ArrowRight' ? 'button' : 'a')?.focus();
-  } else {
-    const rows = [...event.currentTarget.querySelectorAll('li')];
-    const at = rows.indexOf(row);
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
-    if (to === undefined) return;
-    rows[to]?.querySelector<HTMLElement>('a')?.focus();
-  }
-  event.preventDefault();
-}
-
-/** A value, once it has stayed the same for a while. */
-function useLater(value: string, ms: number): string {
-  const [later, setLater] = useState(value);
-  useEffect(() => {
-    const timer = setTimeout(() => setLater(value), value === '' ? 0 : ms);
-    return () => clearTimeout(timer);
-  }, [value, ms]);
-  return later;
-}
-
-const MARKS: Record<Mark, string> = { running: 'Running', waiting: 'Waiting', failed: 'Failed' };
-
-function Row(props: {
-  conversation: Conversation;
-  mark: Mark | undefined;
-  isCurrent: boolean;
-  isTabStop: boolean;
-  onFocus: () => void;
-  isNews: boolean;
-  isStuck: boolean;
-  onRename: (title: string) => void;
-  onRemove: () => void;
-}) {
-  const { conversation, mark, isCurrent, isTabStop, onFocus, isNews, isStuck, onRename, onRemove } = props;
-  const tabIndex = isTabStop ? 0 : -1;
-  const [title, setTitle] = useState<string | null>(null);
-  const isLeft = useRef(false);
-  const isRenamed = useRef(false);
-  const shown = shownTitle(conversation);
-  if (title !== null) {
-    // Leaving the field stores the name, as Enter does; Escape does not.
-    const close = (stores: boolean) => {
-      if (isLeft.current) return;
-      isLeft.current = true;
-      isRenamed.current = false;
-      const wanted = title.trim();
-      if (stores && wanted !== '' && wanted !== conversation.title) onRename(wanted);
-      setTitle(null);
-    };
-    return (
-      <li>
-        <input
-          aria-label="New name"
-          autoFocus
-          maxLength={500}
-          value={title}
-          onChange={(event) => setTitle(event.target.value)}
-          onBlur={() => close(true)}
-          onKeyDown={(event) => {
-            if (event.nativeEvent.isComposing) return;
-            if (event.key === 'Enter' || event.key === 'Escape') close(event.key === 'Enter');
-          }}
+      <ListProvider value={{ current, stop: rows.stop, marks, stuck, isUnread, selected, actions }}>
+        <div ref={list} className="listed">
+          {error ? <ErrorNote error={error} /> : null}
+          {searched !== '' ? (
+            <Found words={searched} />
+          ) : isArchiveShown ? (
+            <ArchivedChats
+              onBack={() => {
+                showArchive(false);
+                keepFocus();
+              }}
+            />
+          ) : (
+            <AllChats
+              unsent={unsent}
+              onRenameFolder={(folder) => setAsked({ what: 'name', folder })}
+              onChanged={changed}
+            />
+          )}
+        </div>
+      </ListProvider>
+      {selected === null ? null : (
+        <SelectionBar
+          count={selected.size}
+          isArchive={isArchiveShown}
+          undone={bulk.undone}
+          onAll={selection.all}
+          onArchive={() => void bulk.act(isArchiveShown ? 'unarchive' : 'archive')}
+          onMove={() => setAsked({ what: 'move selected' })}
+          onDelete={() => void bulk.remove()}
+          onEnd={bulk.end}
         />
-      </li>
-    );
-  }
-  const copyLink = () =>
-    void navigator.clipboard
-      ?.writeText(new URL(`/c/${conversation.id}`, location.origin).href)
-      .then(() => toast('Link copied.'));
-  const askToRemove = async () => {
-    const detail = "This deletes all its messages and can't be undone.";
-    if (await confirmed({ title: `Delete “${shown}”?`, detail, action: 'Delete chat' })) onRemove();
-  };
-  return (
-    <li className={isCurrent ? 'current' : isNews ? 'unread' : undefined} onFocus={onFocus}>
-      <Link
-        to="/c/$id"
-        params={{ id: conversation.id }}
-        title={shown}
-        tabIndex={tabIndex}
-        aria-current={isCurrent ? 'page' : undefined}
-      >
-        {mark ? <span className={`mark ${mark}`} role="img" aria-label={MARKS[mark]} /> : null}
-        {isNews && !mark ? <span className="mark" role="img" aria-label="Unread" /> : null}
-        <span className="name">{shown}</span>
-        {isStuck ? <span className="quiet">Not sent</span> : null}
-      </Link>
-      <span className="row-actions">
-        <Menu
-          trigger={<IconButton icon={Ellipsis} label="Actions" name={`Actions for ${shown}`} tabIndex={tabIndex} />}
-          onCloseAutoFocus={(event) => {
-            // Renaming has taken the row's place.
-            if (isRenamed.current) event.preventDefault();
+      )}
+      {asked?.what === 'name' ? <NameFolder folder={asked.folder} onSaved={changed} onClose={closeDialog} /> : null}
+      {asked?.what === 'move' ? (
+        <MoveToFolder
+          title={`Move “${shownTitle(asked.chat)}”`}
+          from={asked.chat.marks?.folderId ?? null}
+          onMove={async (folderId) => {
+            await api(`/api/conversations/${asked.chat.id}`, { method: 'PATCH', body: { folderId } });
+            rows.keepAt(asked.chat.id);
+            await changed();
           }}
-        >
-          <MenuItem
-            icon={Pencil}
-            onSelect={() => {
-              isLeft.current = false;
-              isRenamed.current = true;
-              setTitle(conversation.title);
-            }}
-          >
-            Rename
-          </MenuItem>
-          <MenuItem icon={Link2} onSelect={copyLink}>
-            Copy link
-          </MenuItem>
-          <MenuLine />
-          <MenuItem icon={Trash2} isDangerous onSelect={() => void askToRemove()}>
-            Delete
-          </MenuItem>
-        </Menu>
-      </span>
-    </li>
+          onClose={closeDialog}
+        />
+      ) : null}
+      {asked?.what === 'move selected' ? (
+        <MoveToFolder
+          title={`Move ${counted(selected?.size ?? 0)}`}
+          from={null}
+          onMove={(folderId) => bulk.act('move', folderId)}
+          onClose={closeDialog}
+        />
+      ) : null}
+    </nav>
   );
 }

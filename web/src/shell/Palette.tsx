@@ -1,20 +1,36 @@
-// The command palette: finds views, chats and actions by their names. Arrow keys choose, Enter opens.
+// The command palette: finds views, chats and actions by their names, and messages by their words. Arrow keys choose, Enter opens.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { Contrast, Keyboard, LogOut, type LucideIcon, MessageSquare, Moon, PanelLeft, Search, Sun } from 'lucide-react';
-import { useEffect, useLayoutEffect, useRef, useState } from 'react';
+import {
+  Contrast,
+  Keyboard,
+  LogOut,
+  type LucideIcon,
+  MessageSquare,
+  MessageSquareText,
+  Moon,
+  PanelLeft,
+  Search,
+  Sun,
+} from 'lucide-react';
+import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from 'react';
 import { api, query, type Schemas, signOut } from '../api/http';
 import * as localStore from '../api/localStore';
 import { isAdmin, useMe } from '../api/me';
+import { reveal } from '../chat/linked';
+import { Snippet } from '../chat/list/Snippet';
 import { shownTitle } from '../chat/titles';
 import { setLook, useLook } from '../ui/theme';
+import { useLater } from '../ui/useLater';
 import { openDialog, toggleSidebar } from './frame';
 import { MODIFIER, placeOf, viewsFor } from './navigation';
 
 interface Command {
   key: string;
-  group: 'Actions' | 'Go to' | 'Chats';
+  group: 'Actions' | 'Go to' | 'Chats' | 'Messages';
   name: string;
+  /** Below the name. */
+  detail?: ReactNode;
   hint?: string;
   icon: LucideIcon;
   run: () => void;
@@ -22,7 +38,9 @@ interface Command {
 
 /** Chats that are shown. */
 const CHATS = 8;
-/** Pause in typing after which chats are searched, in milliseconds. */
+/** Messages that are shown. */
+const MESSAGES = 8;
+/** Pause in typing after which chats and messages are searched, in milliseconds. */
 const TYPING_MS = 200;
 
 export default function Palette({ onClose }: { onClose: () => void }) {
@@ -65,11 +83,11 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         <Search className="icon" />
         <input
           role="combobox"
-          aria-label="Search views, chats and actions"
+          aria-label="Search views, chats, messages and actions"
           aria-expanded="true"
           aria-controls="commands"
           aria-activedescendant={chosen ? `command-${chosen.key}` : undefined}
-          placeholder="Search views, chats and actions"
+          placeholder="Search views, chats, messages and actions"
           autoComplete="off"
           spellCheck={false}
           autoFocus
@@ -109,7 +127,10 @@ export default function Palette({ onClose }: { onClose: () => void }) {
                   onPointerMove={() => setAt(commands.indexOf(command))}
                 >
                   <command.icon className="icon" />
-                  <span>{command.name}</span>
+                  <span className="command">
+                    <span className="name">{command.name}</span>
+                    {command.detail}
+                  </span>
                   {command.hint ? <span className="quiet">{command.hint}</span> : null}
                 </div>
               ))}
@@ -130,15 +151,18 @@ function useCommands(words: string): Command[] {
   const navigate = useNavigate();
   const queries = useQueryClient();
   const look = useLook();
-  const [searched, setSearched] = useState(words);
-  useEffect(() => {
-    const timer = setTimeout(() => setSearched(words), TYPING_MS);
-    return () => clearTimeout(timer);
-  }, [words]);
+  const searched = useLater(words, TYPING_MS);
   const chats = useQuery({
     queryKey: ['conversations', 'palette', searched],
     queryFn: ({ signal }) =>
       api<Schemas['ConversationPage']>(`/api/conversations${query({ q: searched, limit: CHATS })}`, { signal }),
+    placeholderData: (before) => before,
+  });
+  const messages = useQuery({
+    queryKey: ['messages', 'palette', searched],
+    queryFn: ({ signal }) =>
+      api<Schemas['MessageHits']>(`/api/messages/search${query({ q: searched, limit: MESSAGES })}`, { signal }),
+    enabled: searched !== '',
     placeholderData: (before) => before,
   });
   const fits = (name: string) => name.toLowerCase().includes(words.toLowerCase());
@@ -185,7 +209,20 @@ function useCommands(words: string): Command[] {
       },
     }),
   );
+  const said = (messages.data?.items ?? []).map(
+    ({ messageId, conversationId, title, snippet }): Command => ({
+      key: messageId,
+      group: 'Messages',
+      name: shownTitle({ title, metadata: null }),
+      detail: <Snippet of={snippet} />,
+      icon: MessageSquareText,
+      run: () => {
+        reveal(messageId);
+        void navigate({ to: '/c/$id', params: { id: conversationId }, search: { message: messageId } });
+      },
+    }),
+  );
   return words === ''
     ? [...views, ...found, ...actions]
-    : [...views.filter(({ name }) => fits(name)), ...actions.filter(({ name }) => fits(name)), ...found];
+    : [...views.filter(({ name }) => fits(name)), ...actions.filter(({ name }) => fits(name)), ...found, ...said];
 }

@@ -27,6 +27,10 @@ export function Dialog({ title, className, onClose, children }: DialogProps) {
         event.preventDefault();
         onClose();
       }}
+      // Escape closes the dialog alone, and not what it was opened from.
+      onKeyDown={(event) => {
+        if (event.key === 'Escape') event.stopPropagation();
+      }}
     >
       <div className="title">
         <h2>{title}</h2>

@@ -1,0 +1,132 @@
+// What a search finds: conversations whose title or messages contain the text, and below them messages by their words.
+import { Link } from '@tanstack/react-router';
+import { useEffect, useState } from 'react';
+import type { Schemas } from '../../api/http';
+import { More, usePages } from '../../api/pages';
+import { Failed } from '../../ui/Failed';
+import { Ago } from '../../ui/parts';
+import { reveal } from '../linked';
+import { shownTitle } from '../titles';
+import { ChatRows, useList } from './ChatRows';
+import { useChats, useFolders } from './chats';
+import { Snippet } from './Snippet';
+
+type Hit = Schemas['MessageHit'];
+
+/** Conversations and messages that are shown at a time. */
+const CHATS_PAGE = 5;
+const MESSAGES_PAGE = 20;
+
+const ANYWHERE = '';
+const NOT_ARCHIVED = 'exclude';
+const ARCHIVED = 'only';
+
+/** The parameters of a place to search: everywhere, with or without the archive, or in a folder. */
+function within(place: string): Record<string, string> {
+  if (place === ANYWHERE) return {};
+  if (place === NOT_ARCHIVED || place === ARCHIVED) return { archived: String(place === ARCHIVED) };
+  return { folderId: place };
+}
+
+export function Found({ words }: { words: string }) {
+  const [role, setRole] = useState('');
+  const [place, setPlace] = useState(ANYWHERE);
+  const folders = useFolders();
+  const isFiltered = role !== '' || place !== ANYWHERE;
+  const narrowedBy = { q: words, role: role || undefined, ...within(place) };
+  const chats = useChats({ q: words }, CHATS_PAGE);
+  const messages = usePages<Hit>(['messages', 'search', narrowedBy], '/api/messages/search', {
+    limit: MESSAGES_PAGE,
+    narrowedBy,
+  });
+  const { hasNextPage, isFetching, fetchNextPage } = chats.reading;
+  // A page looks through a part of the conversations, and may find nothing there.
+  useEffect(() => {
+    if (chats.items.length === 0 && hasNextPage && !isFetching) void fetchNextPage();
+  }, [chats.items.length, hasNextPage, isFetching, fetchNextPage]);
+  // The filters are the messages' filters.
+  const areChatsShown = !isFiltered && (chats.items.length > 0 || chats.reading.isError);
+  const isSearching = messages.reading.isPending || (!isFiltered && chats.items.length === 0 && isFetching);
+  const isEmpty = messages.reading.isSuccess && messages.items.length === 0 && !areChatsShown;
+  return (
+    <>
+      <div className="filters" role="group" aria-label="Filter messages">
+        <select className="small" aria-label="Author" value={role} onChange={(event) => setRole(event.target.value)}>
+          <option value="">Any author</option>
+          <option value="user">You</option>
+          <option value="assistant">Agents</option>
+        </select>
+        <select
+          className="small"
+          aria-label="Search in"
+          value={place}
+          onChange={(event) => setPlace(event.target.value)}
+        >
+          <option value={ANYWHERE}>All chats</option>
+          <option value={NOT_ARCHIVED}>Not archived</option>
+          <option value={ARCHIVED}>Archived</option>
+          {folders.data && folders.data.length > 0 ? (
+            <optgroup label="Folders">
+              {folders.data.map(({ id, name }) => (
+                <option key={id} value={id}>
+                  {name}
+                </option>
+              ))}
+            </optgroup>
+          ) : null}
+        </select>
+      </div>
+      {areChatsShown ? (
+        <section aria-label="Chats">
+          <h3>Chats</h3>
+          {chats.reading.isError ? <Failed reading={chats.reading} /> : null}
+          <ChatRows items={chats.items} />
+          <More of={chats} label="Show more chats" />
+        </section>
+      ) : null}
+      {messages.reading.isError || messages.items.length > 0 ? (
+        <section aria-label="Messages">
+          <h3>Messages</h3>
+          {messages.reading.isError ? <Failed reading={messages.reading} /> : null}
+          <ul>
+            {messages.items.map((hit) => (
+              <FoundMessage key={hit.messageId} hit={hit} />
+            ))}
+          </ul>
+          <More of={messages} label="Show more messages" />
+        </section>
+      ) : null}
+      <p className="quiet" role="status">
+        {isSearching
+          ? 'Searching…'
+          : isEmpty
+            ? isFiltered
+              ? `No messages match “${words}” with these filters.`
+              : `No chats match “${words}”.`
+            : ''}
+      </p>
+    </>
+  );
+}
+
+function FoundMessage({ hit }: { hit: Hit }) {
+  const { stop, actions } = useList();
+  const { messageId, conversationId, title, role, createdAt, snippet } = hit;
+  return (
+    <li className="hit" data-row={messageId} onFocus={() => actions.onFocus(messageId)}>
+      <Link
+        to="/c/$id"
+        params={{ id: conversationId }}
+        search={{ message: messageId }}
+        tabIndex={messageId === stop ? 0 : -1}
+        onClick={() => reveal(messageId)}
+      >
+        <span className="name">{shownTitle({ title, metadata: null })}</span>
+        <Snippet of={snippet} />
+        <span className="quiet">
+          {role === 'user' ? 'You' : 'Agent'}, <Ago at={createdAt} />
+        </span>
+      </Link>
+    </li>
+  );
+}
