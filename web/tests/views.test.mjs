@@ -32,7 +32,7 @@ test('chats are searched on the server, by titles and messages, and a search wit
   assert.equal(await chats(page).getByRole('link', { name: 'Renamed' }).count(), 0);
   const search = chats(page).getByRole('searchbox', { name: 'Search chats' });
   await search.fill('NEEDLE');
-  await chats(page).getByRole('link', { name: 'Renamed' }).waitFor();
+  await chats(page).getByRole('region', { name: 'Chats' }).getByRole('link', { name: 'Renamed' }).waitFor();
   await chats(page).getByRole('link', { name: 'hay 59' }).waitFor({ state: 'detached' });
   await search.fill('nowhere at all');
   await chats(page).getByText('No chats match “nowhere at all”.').waitFor();

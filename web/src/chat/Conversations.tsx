@@ -27,7 +27,11 @@ import { shownTitle } from './titles';
 const TYPING_MS = 250;
 
 /** The dialog that is open over the list. */
-type Asked = { what: 'name'; folder?: Folder } | { what: 'move'; chat: Chat } | { what: 'move selected' } | null;
+type Asked =
+  | { what: 'name'; folder?: Folder }
+  | { what: 'move'; chat: Chat }
+  | { what: 'move selected'; count: number }
+  | null;
 
 export function Conversations({ current }: { current: string | null }) {
   const [words, setWords] = useState('');
@@ -154,7 +158,7 @@ export function Conversations({ current }: { current: string | null }) {
           undone={bulk.undone}
           onAll={selection.all}
           onArchive={() => void bulk.act(isArchiveShown ? 'unarchive' : 'archive')}
-          onMove={() => setAsked({ what: 'move selected' })}
+          onMove={() => setAsked({ what: 'move selected', count: selected.size })}
           onDelete={() => void bulk.remove()}
           onEnd={bulk.end}
         />
@@ -174,7 +178,7 @@ export function Conversations({ current }: { current: string | null }) {
       ) : null}
       {asked?.what === 'move selected' ? (
         <MoveToFolder
-          title={`Move ${counted(selected?.size ?? 0)}`}
+          title={`Move ${counted(asked.count)}`}
           from={null}
           onMove={(folderId) => bulk.act('move', folderId)}
           onClose={closeDialog}

@@ -14,6 +14,10 @@ const CHAT: readonly [string, string][] = [
   ['Shift+Enter', 'New line'],
   ['Escape', 'Stop the answer, in an empty field'],
 ];
+const CHATS: readonly [string, string][] = [
+  ['Arrow keys', 'Go from chat to chat'],
+  ['Shift+↑ Shift+↓', 'Select a range, while chats are selected'],
+];
 const BOARD: readonly [string, string][] = [
   ['Arrow keys', 'Go from task to task'],
   ['Shift+← Shift+→', 'Move a task'],
@@ -26,6 +30,7 @@ export default function Keys({ isAdmin, onClose }: { isAdmin: boolean; onClose: 
         <div>
           <Section name="Everywhere" keys={EVERYWHERE} />
           <Section name="Chat" keys={CHAT} />
+          <Section name="List of chats" keys={CHATS} />
           <Section name="Board" keys={BOARD} />
         </div>
         <Section

@@ -22,3 +22,14 @@ export function deadJob(dev, kind, error) {
     ),
   );
 }
+
+/** Stores this number of messages in a conversation that has none: `entry1 of the chronicle`, `entry2 of the chronicle`, … */
+export function chronicle(dev, conversationId, count) {
+  sql(
+    dev,
+    `insert into kb.chat_messages (id, conversation_id, role, content, seq)
+     select gen_random_uuid(), '${conversationId}', case when n % 2 = 0 then 'assistant' else 'user' end,
+            'entry' || n || ' of the chronicle', n
+     from generate_series(1, ${count}) n`,
+  );
+}

@@ -46,7 +46,8 @@ export function Found({ words }: { words: string }) {
   }, [chats.items.length, hasNextPage, isFetching, fetchNextPage]);
   // The filters are the messages' filters.
   const areChatsShown = !isFiltered && (chats.items.length > 0 || chats.reading.isError);
-  const isSearching = messages.reading.isPending || (!isFiltered && chats.items.length === 0 && isFetching);
+  const isSearching =
+    messages.reading.isPending || (!isFiltered && chats.items.length === 0 && (isFetching || hasNextPage));
   const isEmpty = messages.reading.isSuccess && messages.items.length === 0 && !areChatsShown;
   return (
     <>

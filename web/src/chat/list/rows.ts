@@ -74,7 +74,7 @@ export function useRows(list: RefObject<HTMLElement | null>, current: string | n
     if (wanted.current.length === 0 || document.activeElement !== document.body) return;
     const rows = rowsOf(list.current);
     const best = wanted.current.find((id) => rows.some((row) => idOf(row) === id));
-    focus(rows.find((row) => idOf(row) === best));
+    focus(rows.find((row) => idOf(row) === best) ?? rows[0]);
   }, [list]);
   useLayoutEffect(() => {
     const element = list.current;
@@ -109,8 +109,8 @@ export function useRows(list: RefObject<HTMLElement | null>, current: string | n
       const ids = rowsOf(list.current).map((row) => row.dataset.row ?? '');
       const at = ids.indexOf(id);
       if (at >= 0) wanted.current = [id, ...ids.slice(at + 1), ...ids.slice(0, at).reverse()];
-      // It was removed: its neighbours were noted before.
-      else if (wanted.current.length === 0) wanted.current = ids;
+      // It was removed: its neighbours may have been noted before.
+      else if (wanted.current.length === 0) wanted.current = [id];
       // A menu or a dialog that has just closed may still have the focus.
       requestAnimationFrame(regain);
     },
