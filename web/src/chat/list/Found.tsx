@@ -39,13 +39,14 @@ export function Found({ words }: { words: string }) {
     limit: MESSAGES_PAGE,
     narrowedBy,
   });
-  const { hasNextPage, isFetching, fetchNextPage } = chats.reading;
+  const { isError, isFetching, fetchNextPage } = chats.reading;
+  const hasNextPage = chats.reading.hasNextPage && !isError;
   // A page looks through a part of the conversations, and may find nothing there.
   useEffect(() => {
     if (chats.items.length === 0 && hasNextPage && !isFetching) void fetchNextPage();
   }, [chats.items.length, hasNextPage, isFetching, fetchNextPage]);
   // The filters are the messages' filters.
-  const areChatsShown = !isFiltered && (chats.items.length > 0 || chats.reading.isError);
+  const areChatsShown = !isFiltered && (chats.items.length > 0 || isError);
   const isSearching =
     messages.reading.isPending || (!isFiltered && chats.items.length === 0 && (isFetching || hasNextPage));
   const isEmpty = messages.reading.isSuccess && messages.items.length === 0 && !areChatsShown;
@@ -80,7 +81,7 @@ export function Found({ words }: { words: string }) {
       {areChatsShown ? (
         <section aria-label="Chats">
           <h3>Chats</h3>
-          {chats.reading.isError ? <Failed reading={chats.reading} /> : null}
+          {isError ? <Failed reading={chats.reading} /> : null}
           <ChatRows items={chats.items} />
           <More of={chats} label="Show more chats" />
         </section>
