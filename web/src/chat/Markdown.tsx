@@ -3,9 +3,11 @@ import { Link } from '@tanstack/react-router';
 import { memo, type ReactNode, useContext, useDeferredValue, useMemo, useState } from 'react';
 import ReactMarkdown, { type Components } from 'react-markdown';
 import remarkGfm from 'remark-gfm';
-import { CopyButton } from '../ui/parts';
+import { CodeBlock } from './CodeBlock';
 import { CITED, LinksToGraph, remarkCitations } from './citations';
 import { definitionsFor, footnotesOf, NOTE, remarkFootnotes } from './definitions';
+import { Formula } from './Formula';
+import { formulaOf, markFormulas, unmarked } from './formulas';
 import { MarkdownTable } from './MarkdownTable';
 import { Splitter } from './splitter';
 
@@ -33,7 +35,11 @@ const COMPONENTS: Components = {
       [image: {alt || 'no description'}]
     </a>
   ),
-  pre: ({ children }) => <Code>{children}</Code>,
+  pre: ({ children }) => <CodeBlock language={languageOf(children)} code={unmarked(textOf(children))} />,
+  code: ({ className, children }) => {
+    const formula = formulaOf(textOf(children));
+    return formula ? <Formula {...formula} /> : <code className={className}>{children}</code>;
+  },
   table: ({ children }) => <MarkdownTable>{children}</MarkdownTable>,
   input: ({ checked, type }) => (
     <input type={type} checked={checked} disabled aria-label={checked ? 'Done' : 'Not done'} />
@@ -56,17 +62,15 @@ function Citation({ href, children }: { href: string; children: ReactNode }) {
   );
 }
 
-function Code({ children }: { children: ReactNode }) {
-  return (
-    <div className="code">
-      <div className="code-head">
-        <span className="quiet">{languageOf(children)}</span>
-        <CopyButton text={() => textOf(children)} of="the code" />
-      </div>
-      <pre tabIndex={0}>{children}</pre>
-    </div>
-  );
-}
+/** Of a block that still grows. */
+const GROWING: Components = {
+  ...COMPONENTS,
+  pre: ({ children }) => (
+    <CodeBlock language={languageOf(children)} code={unmarked(textOf(children))}>
+      <code>{unmarked(textOf(children))}</code>
+    </CodeBlock>
+  ),
+};
 
 /** Leads to a footnote, which has no address: several answers of a page may have one of this number. */
 function NoteLink({ number }: { number: string }) {
@@ -196,17 +200,17 @@ const Block = memo(function Block({
 });
 
 /** Code that is still being written: nothing in it is Markdown, however long it gets. */
-const OPEN_FENCE = /^ {0,3}(`{3,}|~{3,})[^\n`]*\n/;
+const OPEN_FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n`]*\n/;
 
 function grow(text: string, whole: string, numbers: Numbers): ReactNode {
   const fence = OPEN_FENCE.exec(text);
   const code = fence && text.slice(fence[0].length);
   if (!fence || code === null || code.includes(`\n${fence[1]}`) || code.startsWith(fence[1] ?? ''))
-    return read(whole, numbers);
+    return read(whole, numbers, GROWING);
   return (
-    <Code>
+    <CodeBlock language={fence[2] ?? ''} code={code}>
       <code>{linesOf(code)}</code>
-    </Code>
+    </CodeBlock>
   );
 }
 
@@ -228,11 +232,11 @@ function linesOf(code: string): ReactNode[] {
 /** The number of each footnote that a block refers to. */
 type Numbers = readonly [label: string, number: number][];
 
-function read(text: string, numbers: Numbers): ReactNode {
+function read(text: string, numbers: Numbers, components = COMPONENTS): ReactNode {
   return ReactMarkdown({
     remarkPlugins: [remarkGfm, [remarkFootnotes, new Map(numbers)], remarkCitations],
-    components: COMPONENTS,
-    children: text,
+    components,
+    children: markFormulas(text),
   });
 }
 

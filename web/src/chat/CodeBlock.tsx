@@ -1,0 +1,57 @@
+// A block of code: its language, what can be done with it, and its text. Finished blocks are highlighted, and diagrams drawn on request.
+import { type ReactNode, useEffect, useState } from 'react';
+import { inTurn } from '../ui/inTurn';
+import { CopyButton } from '../ui/parts';
+import { Diagram } from './Diagram';
+
+interface Props {
+  /** As its fence names it. */
+  language: string;
+  code: string;
+  /** The text of a block that still grows. Such a block is not highlighted. */
+  children?: ReactNode;
+}
+
+export function CodeBlock({ language, code, children }: Props) {
+  const isGrowing = children !== undefined;
+  const highlighted = useHighlighted(language, code, isGrowing);
+  const [isDrawn, setDrawn] = useState(false);
+  const source = <pre tabIndex={0}>{children ?? <code>{highlighted ?? code}</code>}</pre>;
+  return (
+    <div className="code">
+      <div className="code-head">
+        <span className="quiet">{language}</span>
+        <span className="code-tools">
+          {language === 'mermaid' && !isGrowing ? (
+            <button type="button" className="plain small" onClick={() => setDrawn(!isDrawn)}>
+              {isDrawn ? 'Show source' : 'Draw diagram'}
+            </button>
+          ) : null}
+          <CopyButton text={() => code} of="the code" />
+        </span>
+      </div>
+      {isDrawn ? <Diagram source={code}>{source}</Diagram> : source}
+    </div>
+  );
+}
+
+/** The code with its words in spans, once that is there. */
+function useHighlighted(language: string, code: string, isGrowing: boolean): ReactNode[] | null {
+  const [shown, setShown] = useState<{ code: string; nodes: ReactNode[] | null }>();
+  useEffect(() => {
+    if (isGrowing || language === '') return;
+    let withdraw: (() => void) | undefined;
+    let isShown = true;
+    const begin = async () => {
+      const { highlight } = await import('./highlight');
+      if (isShown) withdraw = inTurn(() => setShown({ code, nodes: highlight(code, language) }));
+    };
+    // Where it can't be loaded, the code stays plain.
+    begin().catch(() => {});
+    return () => {
+      isShown = false;
+      withdraw?.();
+    };
+  }, [language, code, isGrowing]);
+  return shown?.code === code ? shown.nodes : null;
+}
