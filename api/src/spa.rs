@@ -168,6 +168,8 @@ mod tests {
                 policy.contains("script-src 'self';") && !policy.contains("unsafe"),
                 "{policy}"
             );
+            // The service worker.
+            assert!(policy.contains("worker-src 'self';"), "{policy}");
         }
         let reference = reference(Public, HeaderMap::new()).await;
         assert_eq!(reference.status(), StatusCode::OK);

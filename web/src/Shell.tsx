@@ -5,6 +5,7 @@ import { PanelLeft } from 'lucide-react';
 import { useEffect, useRef } from 'react';
 import { isAdmin, useMe } from './api/me';
 import { outbox } from './chat/outbox';
+import { Banners } from './shell/Banners';
 import { Crumbs } from './shell/Crumbs';
 import { closeDrawer, openDialog, toggleSidebar, useFrame } from './shell/frame';
 import { MODIFIER } from './shell/navigation';
@@ -62,6 +63,7 @@ export function Shell() {
         />
         <Crumbs />
         <Outlet />
+        <Banners />
       </div>
       {dialog === 'palette' ? <Palette onClose={() => openDialog(null)} /> : null}
       {dialog === 'keys' ? <Keys isAdmin={isAdmin(me)} onClose={() => openDialog(null)} /> : null}

@@ -1,7 +1,8 @@
 // Signs the browser in before it renders the app.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import type { ReactNode } from 'react';
+import { type ReactNode, useEffect, useRef } from 'react';
 import { MeContext } from './api/me';
+import { useOffline } from './api/offline';
 import { enter } from './sign-in/entry';
 import { Question } from './sign-in/Question';
 import { SignIn } from './sign-in/SignIn';
@@ -9,11 +10,29 @@ import { SsoFailed } from './sign-in/SsoFailed';
 import { lazyPart } from './ui/lazyView';
 import { Waiting } from './ui/parts';
 
+/** How often the server is asked whether it can be reached again, in milliseconds. */
+const RECONNECT_MS = 5_000;
+
 const Invitation = lazyPart(async () => (await import('./sign-in/Invitation')).default, 'the invitation');
 
 export function SignInGate({ children }: { children: ReactNode }) {
   const queries = useQueryClient();
-  const entered = useQuery({ queryKey: ['me'], queryFn: enter, staleTime: Infinity });
+  const isOffline = useOffline();
+  const wasOffline = useRef(isOffline);
+  const entered = useQuery({
+    queryKey: ['me'],
+    queryFn: enter,
+    staleTime: Infinity,
+    // Also where the browser has no network: then the last user's copies are shown.
+    networkMode: 'always',
+    refetchInterval: isOffline ? RECONNECT_MS : false,
+  });
+  useEffect(() => {
+    // What could not be read is read now.
+    if (wasOffline.current && !isOffline)
+      void queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'me' });
+    wasOffline.current = isOffline;
+  }, [isOffline, queries]);
   const again = () => queries.invalidateQueries({ queryKey: ['me'] });
   if (entered.isPending) return <Waiting what="your session" />;
   const entry = entered.data;

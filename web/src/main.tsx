@@ -7,6 +7,7 @@ import { Problem } from './api/http';
 import { takeConsent } from './calendar/consent';
 import { router } from './router';
 import { SignInGate } from './SignInGate';
+import { installWorker } from './shell/worker';
 import { lazyPart } from './ui/lazyView';
 import './ui/theme';
 import './styles.css';
@@ -23,6 +24,8 @@ const queries = new QueryClient({
 
 takeConsent();
 takeAccountConsent();
+// Behind all that the page itself loads. The development server has no such file.
+if (import.meta.env.PROD) addEventListener('load', () => void installWorker().catch(() => {}));
 
 const SharedView = lazyPart(async () => (await import('./sharing/SharedView')).default, 'the shared chat');
 /** The address of a shared conversation, with its token: its readers need not sign in. */

@@ -1,4 +1,5 @@
 // Stores data in this browser (drafts, read markers, layout) per user and project, so that users who share a browser never see each other's data.
+// Copies of what the server has, for reading offline, are there only while their user is signed in.
 //
 // Invariant: a page belongs to one user from sign-in until it is reloaded, so its memory never holds another user's data.
 import type { Me } from './http';
@@ -8,6 +9,12 @@ const THEME = `${ALL}theme`;
 const CONTRAST = `${ALL}contrast`;
 /** Before the ids of user and project. */
 const OF = `${ALL}of.`;
+
+/** Before the names of copies. */
+export const COPY = 'kept.';
+const COPIED_ME = `${COPY}me`;
+/** The key of a copy of any user. */
+const ANY_COPY = /^rejoin\.of\.[^.]+\.[^.]+\.kept\./;
 
 /** The user and project that the page belongs to; null before sign-in. */
 let owner: string | null = null;
@@ -32,10 +39,25 @@ export function keepFor(me: Me | null): void {
   // Older versions stored entries without an owner.
   const isUnowned = (key: string) => key.startsWith(ALL) && key !== THEME && key !== CONTRAST && !key.startsWith(OF);
   for (const key of Object.keys(storage ?? {}).filter(isUnowned)) storage?.removeItem(key);
+  forgetCopies(owner);
+  if (me !== null) write(COPIED_ME, me);
 }
 
-/** Reloads all tabs after the user has signed out. */
+/** Returns the user who was signed in last and has not signed out: while the server can't be reached, the page opens as theirs. */
+export function lastUser(): Me | null {
+  const key = Object.keys(storage ?? {}).find((key) => ANY_COPY.test(key) && key.endsWith(COPIED_ME));
+  const me = key === undefined ? null : (parsed(storage?.getItem(key) ?? null) as Me | null);
+  return typeof me?.userId === 'string' && Array.isArray(me.scopes) ? me : null;
+}
+
+function forgetCopies(except: string | null): void {
+  for (const key of Object.keys(storage ?? {}))
+    if (ANY_COPY.test(key) && !(except !== null && key.startsWith(`${OF}${except}.`))) storage?.removeItem(key);
+}
+
+/** Reloads all tabs after the user has signed out. No copies stay. */
 export function leave(): void {
+  forgetCopies(null);
   tabs.postMessage(null);
   location.reload();
 }

@@ -4,9 +4,11 @@ import { FolderPlus, X } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { getOffline } from '../api/offline';
 import type { ProjectFocus, TranscriptView } from '../stream';
 import { IconButton } from '../ui/Button';
 import { ErrorNote } from '../ui/parts';
+import { keptChats } from './kept';
 
 /** As docs/guide/contexts.md names them. */
 const TYPES = [
@@ -54,6 +56,8 @@ export function useStored(id: string, view: TranscriptView) {
     queryKey: ['conversation', id, view.contextType, view.focus],
     queryFn: () => api<Schemas['ConversationDetail']>(`/api/conversations/${id}`),
     placeholderData: (before) => before,
+    initialData: () => (getOffline() ? keptChats().find((one) => one.id === id) : undefined),
+    initialDataUpdatedAt: 0,
   });
 }
 

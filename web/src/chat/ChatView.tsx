@@ -2,6 +2,7 @@
 import { Navigate, useNavigate } from '@tanstack/react-router';
 import { ArrowDown, SquareTerminal } from 'lucide-react';
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { useOffline } from '../api/offline';
 import { useConsoles } from '../consoles/consoles';
 import { client, type Item, type Turn, useTranscript } from '../stream';
 import { lazyPart } from '../ui/lazyView';
@@ -17,6 +18,7 @@ import { Composer } from './Composer';
 import { moveDraft } from './draft';
 import { Earlier, NotHere, SNAPSHOT_MESSAGES } from './Earlier';
 import { Head } from './Head';
+import { forgetChat, useKeeping, useKept } from './kept';
 import { holds, linkedAs, useLinked } from './linked';
 import { NotifyOffer } from './NotifyOffer';
 import { notify } from './notifications';
@@ -154,7 +156,9 @@ interface TalkProps {
 }
 
 function Talk({ id, message: linked, attached, children }: TalkProps) {
-  const { view, status, error, complete } = useTranscript(id);
+  const { view: live, status, error, complete } = useTranscript(id);
+  const view = useKept(id, live, status);
+  const isOffline = useOffline();
   const [refused, setRefused] = useState<unknown>(null);
   const scroller = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
@@ -175,6 +179,7 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
   }, []);
   const stored = useStored(id, view);
   usePrewarmed(id, stored.data);
+  useKeeping(stored.data, live);
   const title = stored.data ? shownTitle(stored.data) : '';
   const ratings = useRatings(id, stored.data?.createdAt);
   const ended = useReady(view, (status) => notify(title || 'Chat', ENDS[status] ?? '', id));
@@ -238,7 +243,11 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
         onTakeBack={item.turn === active ? undefined : takeBack}
       />
     );
-  if (error?.status === 404) return <NotFound what="This chat" />;
+  const isMissing = error?.status === 404;
+  useEffect(() => {
+    if (isMissing) forgetChat(id);
+  }, [isMissing, id]);
+  if (isMissing) return <NotFound what="This chat" />;
   return (
     <main id="main" className="talk">
       <Head id={id} title={title} metadata={stored.data?.metadata} view={view}>
@@ -272,6 +281,11 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
             ))}
             <UnsentMessages unsent={unsent} />
           </ol>
+          {isOffline && view.items.length === 0 ? (
+            <p className="notice" role="status">
+              This device has no copy of this chat. It will be shown when the server can be reached again.
+            </p>
+          ) : null}
           {view.notices.some(({ kind }) => kind === 'rewound') ? (
             <p className="notice" role="status">
               The server's database has lost the end of this chat. This is what it still has: send lost messages again.

@@ -1,8 +1,10 @@
 // A block of code: its language, what can be done with it, and its text. Finished blocks are highlighted, and diagrams drawn on request.
 import { type ReactNode, useEffect, useState } from 'react';
 import { inTurn } from '../ui/inTurn';
+import { lazyPart } from '../ui/lazyView';
 import { CopyButton } from '../ui/parts';
-import { Diagram } from './Diagram';
+
+const Diagram = lazyPart(async () => (await import('./Diagram')).Diagram, 'the diagram');
 
 interface Props {
   /** As its fence names it. */
@@ -15,7 +17,7 @@ interface Props {
 export function CodeBlock({ language, code, children }: Props) {
   const isGrowing = children !== undefined;
   const highlighted = useHighlighted(language, code, isGrowing);
-  const [isDrawn, setDrawn] = useState(false);
+  const [diagram, setDiagram] = useState<'none' | 'wanted' | 'drawn'>('none');
   const source = <pre tabIndex={0}>{children ?? <code>{highlighted ?? code}</code>}</pre>;
   return (
     <div className="code">
@@ -23,14 +25,19 @@ export function CodeBlock({ language, code, children }: Props) {
         <span className="quiet">{language}</span>
         <span className="code-tools">
           {language === 'mermaid' && !isGrowing ? (
-            <button type="button" className="plain small" onClick={() => setDrawn(!isDrawn)}>
-              {isDrawn ? 'Show source' : 'Draw diagram'}
+            <button
+              type="button"
+              className="plain small"
+              onClick={() => setDiagram(diagram === 'none' ? 'wanted' : 'none')}
+            >
+              {diagram === 'none' ? 'Draw diagram' : 'Show source'}
             </button>
           ) : null}
           <CopyButton text={() => code} of="the code" />
         </span>
       </div>
-      {isDrawn ? <Diagram source={code}>{source}</Diagram> : source}
+      {diagram === 'none' ? null : <Diagram source={code} onDrawn={() => setDiagram('drawn')} />}
+      {diagram === 'drawn' ? null : source}
     </div>
   );
 }

@@ -4,6 +4,7 @@ import { Link } from '@tanstack/react-router';
 import { Archive, Ellipsis, FolderPlus, ListChecks, Search, SquarePen } from 'lucide-react';
 import { type KeyboardEvent, useCallback, useRef, useState } from 'react';
 import { api } from '../api/http';
+import { useOffline } from '../api/offline';
 import { IconButton } from '../ui/Button';
 import { Menu, MenuItem } from '../ui/Menu';
 import { ErrorNote } from '../ui/parts';
@@ -15,7 +16,7 @@ import { ListProvider } from './list/ChatRows';
 import type { Chat, Folder } from './list/chats';
 import { MoveToFolder, NameFolder } from './list/FolderDialogs';
 import { Found } from './list/Found';
-import { AllChats, ArchivedChats } from './list/Lists';
+import { AllChats, ArchivedChats, KeptChats } from './list/Lists';
 import { enter, useRows, walk } from './list/rows';
 import { SelectionBar } from './list/SelectionBar';
 import { useSelection } from './list/selection';
@@ -59,6 +60,7 @@ export function Conversations({ current }: { current: string | null }) {
   const stuck = new Set(unsent.map(({ place }) => place));
   const marks = useActivity();
   const isUnread = useUnread();
+  const isOffline = useOffline();
   const isArchiveShown = isArchive && searched === '';
   const closeDialog = () => {
     setAsked(null);
@@ -133,7 +135,9 @@ export function Conversations({ current }: { current: string | null }) {
       <ListProvider value={{ current, stop: rows.stop, marks, stuck, isUnread, selected, actions }}>
         <div ref={list} className="listed">
           {error ? <ErrorNote error={error} /> : null}
-          {searched !== '' ? (
+          {isOffline ? (
+            <KeptChats words={searched} />
+          ) : searched !== '' ? (
             <Found words={searched} />
           ) : isArchiveShown ? (
             <ArchivedChats

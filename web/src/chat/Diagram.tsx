@@ -1,12 +1,13 @@
-// Draws the diagram of a block of code as a picture. What draws it is loaded then.
-import { type ReactNode, useEffect, useRef, useState } from 'react';
+// Draws the diagram of a block of code as a picture. Loaded with the first one.
+import { useEffect, useRef, useState } from 'react';
 import { ErrorNote } from '../ui/parts';
 import { useLook } from '../ui/theme';
+import { drawDiagram } from './drawDiagram';
 
 interface Props {
   source: string;
-  /** The source as it is shown until the picture is there, and where there can't be one. */
-  children: ReactNode;
+  /** It can be seen. */
+  onDrawn: () => void;
 }
 
 /** Colours are part of the picture: with other ones it is another picture. */
@@ -15,49 +16,34 @@ export function Diagram(props: Props) {
   return <Picture key={`${theme} ${contrast}`} {...props} />;
 }
 
-function Picture({ source, children }: Props) {
+function Picture({ source, onDrawn }: Props) {
   const place = useRef<HTMLElement>(null);
   const [address, setAddress] = useState<string | null>(null);
-  const [error, setError] = useState<Error | null>(null);
+  const [error, setError] = useState<unknown>(null);
   useEffect(() => {
-    let drawn: string | undefined;
-    let isShown = true;
-    const draw = async () => {
-      const { drawDiagram } = await load();
-      if (!isShown || !place.current) return;
-      const { color, backgroundColor } = getComputedStyle(place.current);
+    if (!place.current) return;
+    const { color, backgroundColor } = getComputedStyle(place.current);
+    try {
       const picture = new Blob([drawDiagram(source, color, backgroundColor)], { type: 'image/svg+xml' });
-      drawn = URL.createObjectURL(picture);
+      const drawn = URL.createObjectURL(picture);
       setAddress(drawn);
-    };
-    draw().catch((fault: Error) => isShown && setError(fault));
-    return () => {
-      isShown = false;
-      if (drawn !== undefined) URL.revokeObjectURL(drawn);
-    };
+      return () => URL.revokeObjectURL(drawn);
+    } catch (fault) {
+      setError(fault);
+    }
   }, [source]);
-  const isDrawn = address !== null && error === null;
   return (
-    <>
-      <section ref={place} className="diagram scroller" aria-label="Diagram" tabIndex={isDrawn ? 0 : undefined}>
-        {error ? <ErrorNote error={error} /> : null}
-        {isDrawn ? (
-          <img
-            src={address}
-            alt="Drawn from the source of this block"
-            onError={() => setError(new Error("The browser can't show this diagram."))}
-          />
-        ) : null}
-      </section>
-      {isDrawn ? null : children}
-    </>
+    // What scrolls can be scrolled by keys.
+    <section ref={place} className="diagram scroller" aria-label="Diagram" tabIndex={0}>
+      {error ? <ErrorNote error={error} /> : null}
+      {address !== null && !error ? (
+        <img
+          src={address}
+          alt="Drawn from the source of this block"
+          onLoad={onDrawn}
+          onError={() => setError(new Error("The browser can't show this diagram."))}
+        />
+      ) : null}
+    </section>
   );
-}
-
-async function load() {
-  try {
-    return await import('./drawDiagram');
-  } catch (cause) {
-    throw new Error("Can't reach the server. Select “Show source”, and draw the diagram again later.", { cause });
-  }
 }

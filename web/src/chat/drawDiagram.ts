@@ -1,5 +1,5 @@
 // Draws diagrams in Mermaid's language, without a document: Mermaid itself inserts <style> elements, which the content security policy refuses
-// (docs/decisions/0081-rendering-under-the-policy.md). Loaded with the first diagram that is drawn.
+// (docs/decisions/0081-rendering-under-the-policy.md).
 import { renderMermaidSVG } from 'beautiful-mermaid';
 
 /** The layout of a longer text would block the page for too long, in characters. */

@@ -4,7 +4,8 @@
 // Invariant: what the address contained is removed from it at once, and never switches users without consent: if another user is signed in, and
 // always for a key, the page asks first.
 import { type Me, Problem, signIn, signInByCode, whoAmI, whoseKey } from '../api/http';
-import { keepFor } from '../api/localStore';
+import { keepFor, lastUser } from '../api/localStore';
+import { getOffline, setOffline } from '../api/offline';
 import { toast } from '../ui/toasts';
 import { type Invited, invitation, keepInvitation } from './invited';
 
@@ -63,7 +64,22 @@ export async function enter(): Promise<Entry> {
   else if (failure === 'invitation_invalid') keepInvitation(null);
   const question = code !== null ? await byCode(code) : key !== null ? await byKey(key) : null;
   if (question) return question;
-  const me = await whoAmI();
+  const last = lastUser();
+  let me: Me | null;
+  try {
+    me = await whoAmI();
+  } catch (error) {
+    if (last === null || (error instanceof Problem && error.status < 500)) throw error;
+    setOffline(true);
+    keepFor(last);
+    return { type: 'signed-in', me: last };
+  }
+  // Signed out, or another user by now: a page belongs to one user until it is reloaded.
+  if (last && getOffline() && (me?.userId !== last.userId || me.projectId !== last.projectId)) {
+    location.reload();
+    return { type: 'signed-in', me: last };
+  }
+  setOffline(false);
   const invited = invitation();
   // Accepted: the sign-in at the identity provider did it.
   if (me && invited?.to?.projectId === me.projectId) {

@@ -5,8 +5,10 @@ import { More } from '../../api/pages';
 import { IconButton } from '../../ui/Button';
 import { ErrorNote } from '../../ui/parts';
 import { byDays } from '../days';
+import { keptChats } from '../kept';
 import type { Unsent } from '../outbox';
 import { isNewPlace } from '../places';
+import { shownTitle } from '../titles';
 import { Group, useList } from './ChatRows';
 import { type Folder, useChats, useFolders } from './chats';
 import { Folders } from './Folders';
@@ -48,6 +50,13 @@ export function AllChats({ unsent, onRenameFolder, onChanged }: AllChatsProps) {
       <More of={others} />
     </>
   );
+}
+
+/** The conversations that this browser has copies of, for the time in which the server can't be reached. */
+export function KeptChats({ words }: { words: string }) {
+  const { marks } = useList();
+  const items = keptChats().filter((chat) => shownTitle(chat).toLowerCase().includes(words.toLowerCase()));
+  return byDays(items, marks).map(({ name, items }) => <Group key={name} name={name} items={items} />);
 }
 
 /** Each conversation that the server does not have yet, by its first message. */

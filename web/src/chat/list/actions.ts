@@ -6,6 +6,7 @@ import { api, type Schemas } from '../../api/http';
 import { confirmed } from '../../ui/Dialog';
 import { toast } from '../../ui/toasts';
 import { forgetDraft } from '../draft';
+import { forgetChat } from '../kept';
 import { forgetSeen } from '../seen';
 import { shownTitle } from '../titles';
 import { type Chat, changeMany } from './chats';
@@ -38,7 +39,10 @@ export function useActions({ current, onFocus, keepAt, move, select }: Options) 
   /** After conversations were deleted. */
   const removed = useCallback(
     async (ids: readonly string[]) => {
-      for (const id of ids) forgetDraft(id);
+      for (const id of ids) {
+        forgetDraft(id);
+        forgetChat(id);
+      }
       if (current !== null && ids.includes(current)) await navigate({ to: '/' });
       await changed();
     },
