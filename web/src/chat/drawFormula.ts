@@ -2,7 +2,7 @@
 //
 // The content security policy refuses attributes named `style` in markup, and `setAttribute('style', …)`, but not styles that a script sets on an
 // element. KaTeX builds its elements that way, but for the widths of some pictures: those are set here. So its HTML needs no other policy, and
-// looks alike in all browsers, which its MathML does not: no browser has the alphabets of `\mathbb` and `\mathcal` there. MathML comes along,
+// looks alike in all browsers, which its MathML does not: several lack the alphabets of `\mathbb` and `\mathcal` there. MathML comes along,
 // hidden, for screen readers and for copying.
 import katex from 'katex';
 import 'katex/dist/katex.min.css';

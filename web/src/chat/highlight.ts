@@ -2,8 +2,8 @@
 import { common, createLowlight } from 'lowlight';
 import { createElement, type ReactNode } from 'react';
 
-/** Longer code stays plain: it would take longer than a frame, in characters. */
-const MAX_CHARACTERS = 20_000;
+/** Longer code stays plain: with the first block of a language it would take more than 50 ms, in characters. */
+const MAX_CHARACTERS = 10_000;
 
 const lowlight = createLowlight(common);
 type Node = ReturnType<typeof lowlight.highlight>['children'][number];

@@ -14,9 +14,11 @@ export async function installWorker(): Promise<void> {
   await workers?.register('/sw.js');
   const registration = await workers?.getRegistration();
   if (!workers || !registration) return;
-  registration.addEventListener('updatefound', () => {
+  const watch = () =>
     registration.installing?.addEventListener('statechange', () => void consider(registration.waiting));
-  });
+  registration.addEventListener('updatefound', watch);
+  // One that was found while the page loaded.
+  watch();
   // Another tab has begun to use it.
   workers.addEventListener('controllerchange', () => void consider(workers.controller));
   setInterval(() => registration.update().catch(() => {}), LOOK_MS);
