@@ -152,3 +152,28 @@ test('a browser is named by what it sends, also if it pretends to be another one
   ];
   for (const [userAgent, name] of named) assert.equal(browserOf(userAgent), name);
 });
+
+test('formulas are found in Markdown, and prices and code are not', async () => {
+  const { formulaOf, markFormulas, unmarked } = await loaded('chat/formulas.ts');
+  const found = (text) =>
+    [...markFormulas(text).matchAll(/``(\uE000[^`]+)``/g)].map(
+      ([, code]) => formulaOf(code)?.source ?? `no formula: ${code}`,
+    );
+  const texts = [
+    ['It costs $5 and $6.', []],
+    ['US$5, $100K-$200K, \\$5 and \\$6, $ 5 $', []],
+    ['$HOME:$PATH and x$y$z', []],
+    ['Let $x_1 * y$ be ($a\\$b$)', ['$x_1 * y$', '$a\\$b$']],
+    ['`$a$` and ``$a$``', []],
+    ['```\n$a$\n```\n$b$', ['$b$']],
+    ['~~~\n$a$', []],
+    ['a `b $c$ d', ['$c$']],
+    ['$$\na\n= b % why\n$$', ['$$a = b$$']],
+    ['\\(x\\) and\n\\[\ny\n\\]', ['\\(x\\)', '\\[y\\]']],
+    ['see \\[1\\] and \\[2\\]', []],
+    ['| $|x|$ |', ['$\\vert{}x\\vert{}$']],
+    ['[a](http://x.example/$a$b)', []],
+  ];
+  for (const [text, formulas] of texts) assert.deepEqual(found(text), formulas, text);
+  assert.equal(unmarked(markFormulas('    echo $a$')), '    echo $a$');
+});

@@ -23,7 +23,8 @@ export async function signInLink({ url, apiKey }) {
 
 /** A page that is signed in, with the errors on its console and its requests to other hosts. */
 export async function signedIn(browser, dev, options = {}) {
-  const context = await browser.newContext(options);
+  // A service worker would answer requests that tests answer themselves. Those of the worker allow it.
+  const context = await browser.newContext({ serviceWorkers: 'block', ...options });
   const page = await context.newPage();
   const faults = [];
   const elsewhere = [];
