@@ -85,7 +85,7 @@ test('formulas are drawn with the fonts of this server, and prices are text', { 
   // Styles that a script sets are in force.
   assert.notEqual(
     await turn
-      .locator('.katex .strut')
+      .locator('.katex-strut')
       .first()
       .evaluate((strut) => strut.style.height),
     '',
