@@ -2,7 +2,17 @@
 import { createRootRoute, createRoute, createRouter, redirect } from '@tanstack/react-router';
 import { ChatView, NewTalk } from './chat/ChatView';
 import { Shell } from './Shell';
-import { isToolsPart, type MovedName, movedOf, movedTo, type PartName, partOf, type ToolsPart } from './settings/parts';
+import {
+  type AgentPart,
+  agentPartOf,
+  isToolsPart,
+  type MovedName,
+  movedOf,
+  movedTo,
+  type PartName,
+  partOf,
+  type ToolsPart,
+} from './settings/parts';
 import { lazyView, ViewFailed } from './ui/lazyView';
 import { NotFound } from './ui/NotFound';
 
@@ -195,6 +205,19 @@ const settings = createRoute({
 const agents = createRoute({
   getParentRoute: () => root,
   path: '/agents',
+  validateSearch: (
+    search: Record<string, unknown>,
+  ): {
+    agent?: string | undefined;
+    view?: AgentPart | undefined;
+    before?: number | undefined;
+    after?: number | undefined;
+  } => ({
+    agent: text(search.agent),
+    view: agentPartOf(search.view),
+    before: whole(search.before),
+    after: whole(search.after),
+  }),
   component: lazyView(() => import('./settings/BuildViews'), 'AgentsView'),
 });
 

@@ -215,7 +215,7 @@ test('each picture in the documents is one that is still taken', { skip }, async
     await page.getByRole('row', { name: /alive/ }).first().waitFor();
     await take('operations');
     await page.goto(`${dev.url}/agents`);
-    await page.getByRole('button', { name: 'graph-query-agent' }).click();
+    await page.getByRole('link', { name: 'graph-query-agent' }).click();
     await page.getByRole('textbox', { name: 'System prompt' }).waitFor();
     await page.getByRole('textbox', { name: 'Test message' }).fill('Which packages need libssl3, and why?');
     await page.getByRole('button', { name: 'Ask', exact: true }).click();

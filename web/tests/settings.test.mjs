@@ -78,18 +78,18 @@ test('what was used up today is shown beside what is allowed', { skip }, async (
 test('an agent is made, changed, and asked', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await page.getByRole('link', { name: 'Agents', exact: true }).click();
-  await page.getByRole('button', { name: 'New agent' }).click();
-  await page.getByRole('textbox', { name: 'Name' }).fill('teller');
-  await page.getByRole('textbox', { name: 'Configuration' }).fill('{');
+  await page.getByRole('link', { name: 'New agent' }).click();
+  await page.getByRole('textbox', { name: 'Name', exact: true }).fill('teller');
+  await page.getByRole('textbox', { name: 'Other configuration' }).fill('{');
   await page.getByRole('button', { name: 'Create' }).click();
   await page.getByText('The configuration is not valid JSON').waitFor();
-  await page.getByRole('textbox', { name: 'Configuration' }).fill('{}');
+  await page.getByRole('textbox', { name: 'Other configuration' }).fill('{}');
   await page.getByRole('button', { name: 'Create' }).click();
-  await page.getByRole('button', { name: 'teller' }).waitFor();
+  await page.getByRole('link', { name: 'teller' }).waitFor();
   await page.getByRole('textbox', { name: 'Test message' }).fill('a story of trials');
   await page.getByRole('button', { name: 'Ask', exact: true }).click();
   assert.equal((await finished(page)).join(''), story('trials'));
-  await page.getByRole('textbox', { name: 'Description' }).fill('Tells stories.');
+  await page.getByRole('textbox', { name: 'Description', exact: true }).fill('Tells stories.');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved.').waitFor();
   const { body } = await dev.api(`/api/projects/${dev.projectId}/agents`);

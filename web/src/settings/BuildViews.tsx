@@ -3,7 +3,7 @@ import { Link, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { isAdmin, useMe } from '../api/me';
 import { useTitle } from '../ui/title';
-import { Agents } from './Agents';
+import { Agents } from './agents/Agents';
 import { DataSources } from './DataSources';
 import { McpServers } from './McpServers';
 import { Programs } from './Programs';

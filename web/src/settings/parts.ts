@@ -1,4 +1,4 @@
-// The sections of settings and of tools, by their names in addresses.
+// The sections of settings, of tools and of agents, by their names in addresses.
 const NAMES = ['appearance', 'sessions', 'shares', 'prompts', 'members', 'keys', 'usage', 'prices'] as const;
 export type PartName = (typeof NAMES)[number];
 
@@ -15,6 +15,14 @@ export type ToolsPart = 'programs';
 
 export function isToolsPart(value: unknown): value is ToolsPart {
   return value === 'programs';
+}
+
+const AGENT_PARTS = ['versions', 'try', 'feedback'] as const;
+/** The sections of an agent; none: its editor. */
+export type AgentPart = (typeof AGENT_PARTS)[number];
+
+export function agentPartOf(value: unknown): AgentPart | undefined {
+  return AGENT_PARTS.find((name) => name === value);
 }
 
 /** Sections that became views. */

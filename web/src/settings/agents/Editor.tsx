@@ -1,0 +1,242 @@
+// Edits an agent definition. Nothing that was typed is lost without a question.
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useBlocker, useNavigate } from '@tanstack/react-router';
+import { type FormEvent, useEffect, useRef, useState } from 'react';
+import { api } from '../../api/http';
+import { confirmed } from '../../ui/Dialog';
+import { ErrorNote } from '../../ui/parts';
+import { toast } from '../../ui/toasts';
+import { ConfigFields, isShown } from './ConfigFields';
+import { BEHAVIOUR_SETTINGS, FLOW_SETTINGS, TREE_SETTINGS } from './config';
+import { type Definition, type Draft, draftOf, type Fault, faultOf, isSame, requestOf } from './draft';
+import { Field } from './Field';
+import { Limits, ModelSettings } from './Limits';
+import { ModelField } from './ModelField';
+import { ToolsField } from './ToolsField';
+
+const FLOWS = ['single', 'sequential', 'loop', 'parallel', 'discussion', 'function'];
+const VISIBILITIES = ['project', 'external', 'internal'];
+const NAME_MAX_CHARS = 200;
+const PROMPT_MAX_CHARS = 200_000;
+/** Where mistakes are shown that are in no field of the form. */
+const JSON_PART = 'config';
+
+/** A mistake at the field that shows it: settings without a field are part of the JSON. */
+function placed(fault: Fault | null, draft: Draft): Fault | null {
+  if (!fault?.field.startsWith('config.')) return fault;
+  const settings = [...FLOW_SETTINGS, ...BEHAVIOUR_SETTINGS, ...TREE_SETTINGS];
+  const hasField = settings.some(
+    (setting) => fault.field === `config.${setting.path}` && isShown(setting, draft.flowType, draft.config),
+  );
+  return hasField ? fault : { ...fault, field: JSON_PART };
+}
+
+export function Editor({ path, definition }: { path: string; definition: Definition | null }) {
+  const queries = useQueryClient();
+  const navigate = useNavigate({ from: '/agents' });
+  const form = useRef<HTMLFormElement>(null);
+  /** What the form began with, and the version that it is. */
+  const [base, setBase] = useState(() => draftOf(definition));
+  const [version, setVersion] = useState(definition?.version);
+  const [draft, setDraft] = useState(base);
+  const [broken, setBroken] = useState<Fault | null>(null);
+  const isUnsaved = !isSame(base, draft);
+  const isOutdated = definition?.version !== version;
+  const begin = (stored: Definition, sent?: Draft) => {
+    const fresh = draftOf(stored);
+    setVersion(stored.version);
+    setBase(fresh);
+    // What was typed while it was saved stays.
+    setDraft((now) => (sent === undefined || isSame(now, sent) ? fresh : now));
+  };
+  if (definition && isOutdated && !isUnsaved) begin(definition);
+
+  const changed = async () => {
+    await queries.invalidateQueries({ queryKey: ['definitions'] });
+    await queries.invalidateQueries({ queryKey: ['agents'] });
+    await queries.invalidateQueries({ queryKey: ['agent versions', definition?.id] });
+  };
+  const save = useMutation({
+    mutationFn: (sent: Draft) => {
+      const body = requestOf(base, sent);
+      return definition
+        ? api<Definition>(`${path}/${definition.id}`, { method: 'PATCH', body })
+        : api<Definition>(path, { method: 'POST', body });
+    },
+    onSuccess: async (stored, sent) => {
+      queries.setQueryData(['definition', stored.id], stored);
+      begin(stored, sent);
+      const refreshed = changed();
+      if (!definition) {
+        toast(`Agent “${stored.name}” created.`);
+        await navigate({ search: { agent: stored.id }, ignoreBlocker: true });
+      }
+      await refreshed;
+    },
+  });
+  const remove = useMutation({
+    mutationFn: () => api(`${path}/${definition?.id}`, { method: 'DELETE' }),
+    onSuccess: async () => {
+      await navigate({ search: {}, ignoreBlocker: true });
+      await changed();
+    },
+  });
+  useBlocker({
+    shouldBlockFn: async () =>
+      !(await confirmed({
+        title: 'Discard unsaved changes?',
+        detail: `The changes of ${base.name ? `the agent “${base.name}”` : 'the new agent'} are not saved.`,
+        action: 'Discard changes',
+      })),
+    disabled: !isUnsaved,
+    enableBeforeUnload: isUnsaved,
+  });
+
+  const fault = placed(broken ?? faultOf(save.error), draft);
+  const isElsewhere = save.isError && fault === null;
+  const refusal = broken ?? save.error;
+  useEffect(() => {
+    if (refusal) form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+  }, [refusal]);
+
+  const set =
+    <Key extends keyof Draft>(key: Key) =>
+    (value: Draft[Key]) =>
+      setDraft((now) => ({ ...now, [key]: value }));
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    try {
+      requestOf(base, draft);
+    } catch (error) {
+      const why = error instanceof Error ? error.message : '';
+      setBroken({ field: JSON_PART, message: `The configuration is not valid JSON: ${why}` });
+      return;
+    }
+    setBroken(null);
+    save.mutate(draft);
+  };
+  const ofConfig = { config: draft.config, flowType: draft.flowType, fault, onChange: set('config') };
+
+  return (
+    <form ref={form} className="editor" onSubmit={submit}>
+      <Field label="Name" field="name" fault={fault}>
+        {(control) => (
+          <input
+            {...control}
+            value={draft.name}
+            required
+            maxLength={NAME_MAX_CHARS}
+            onChange={(event) => set('name')(event.target.value)}
+          />
+        )}
+      </Field>
+      <Field label="Description" field="description" fault={fault}>
+        {(control) => (
+          <input {...control} value={draft.description} onChange={(event) => set('description')(event.target.value)} />
+        )}
+      </Field>
+      <Field label="System prompt" field="systemPrompt" fault={fault}>
+        {(control) => (
+          <textarea
+            {...control}
+            rows={8}
+            maxLength={PROMPT_MAX_CHARS}
+            value={draft.systemPrompt}
+            onChange={(event) => set('systemPrompt')(event.target.value)}
+          />
+        )}
+      </Field>
+      <ModelField value={draft.model} fault={fault} onChange={set('model')} />
+      <ModelSettings draft={draft} fault={fault} set={set} />
+      <ToolsField tools={draft.tools} fault={fault} onChange={set('tools')} />
+      <div className="fields">
+        <Field label="Flow" field="flowType" fault={fault}>
+          {(control) => (
+            <select {...control} value={draft.flowType} onChange={(event) => set('flowType')(event.target.value)}>
+              {FLOWS.map((flow) => (
+                <option key={flow}>{flow}</option>
+              ))}
+            </select>
+          )}
+        </Field>
+        <Field label="Visibility" field="visibility" fault={fault}>
+          {(control) => (
+            <select {...control} value={draft.visibility} onChange={(event) => set('visibility')(event.target.value)}>
+              {VISIBILITIES.map((visibility) => (
+                <option key={visibility}>{visibility}</option>
+              ))}
+            </select>
+          )}
+        </Field>
+        <label>
+          <input
+            type="checkbox"
+            checked={draft.isDefault}
+            onChange={(event) => set('isDefault')(event.target.checked)}
+          />{' '}
+          Project default
+        </label>
+      </div>
+      <ConfigFields settings={FLOW_SETTINGS} {...ofConfig} />
+      <h3>Limits of a run</h3>
+      <Limits draft={draft} fault={fault} set={set} />
+      <h3>Limits of a run with all its sub-agents</h3>
+      <ConfigFields settings={TREE_SETTINGS} {...ofConfig} />
+      <h3>Behaviour</h3>
+      <ConfigFields settings={BEHAVIOUR_SETTINGS} {...ofConfig} />
+      <Field
+        label="Other configuration (JSON)"
+        field={JSON_PART}
+        fault={fault}
+        hint="Settings without a field above, such as outputSchema, and entries of your programs."
+      >
+        {(control) => (
+          <textarea
+            {...control}
+            name="config"
+            rows={5}
+            spellCheck={false}
+            value={draft.config.rest}
+            onChange={(event) => set('config')({ ...draft.config, rest: event.target.value })}
+          />
+        )}
+      </Field>
+      {definition && isOutdated && isUnsaved ? (
+        <p className="note" role="status">
+          Another user saved version {definition.version} of this agent. If you save, only the fields that you changed
+          are overwritten.
+        </p>
+      ) : null}
+      {isElsewhere ? <ErrorNote error={save.error} /> : null}
+      {remove.isError ? <ErrorNote error={remove.error} /> : null}
+      <div className="controls">
+        <button type="submit" className="primary" disabled={save.isPending || (definition !== null && !isUnsaved)}>
+          {definition ? 'Save' : 'Create agent'}
+        </button>
+        {definition && isUnsaved ? (
+          <button type="button" disabled={save.isPending} onClick={() => setDraft(base)}>
+            Undo changes
+          </button>
+        ) : null}
+        <span className="quiet" role="status">
+          {isUnsaved && definition ? 'Unsaved changes.' : save.isSuccess ? 'Saved.' : ''}
+        </span>
+        <span className="fill" />
+        {definition ? (
+          <button
+            type="button"
+            onClick={() =>
+              void confirmed({
+                title: `Delete the agent “${definition.name}”?`,
+                detail: 'An agent that chats use can’t be deleted.',
+                action: 'Delete agent',
+              }).then((isAgreed) => isAgreed && remove.mutate())
+            }
+          >
+            Delete
+          </button>
+        ) : null}
+      </div>
+    </form>
+  );
+}
