@@ -1,19 +1,18 @@
-// Lists the project's MCP servers with their health, tools and approvals.
+// Lists the project's MCP servers with their health and the user's accounts there, and adds servers.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
 import { Plug } from 'lucide-react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
-import { confirmed } from '../ui/Dialog';
 import { Empty } from '../ui/Empty';
-import { Ago, ErrorNote, Folded, Payload, State, Waiting } from '../ui/parts';
+import { ErrorNote, Folded, State, Waiting } from '../ui/parts';
+import { ServerDetail } from './ServerDetail';
 import { ServerForm, type ServerRequest } from './ServerForm';
 
 type Server = Schemas['ServerBody'];
 
 /** The servers are looked at again so often [ms]: they come and go by themselves. */
 const LIVE_MS = 15_000;
-/** How a tool stands that waits for a person. */
-const UNAPPROVED = ['new', 'changed'];
 
 export function McpServers() {
   const me = useMe();
@@ -24,9 +23,16 @@ export function McpServers() {
     queryFn: () => api<Schemas['Servers']>(path),
     refetchInterval: LIVE_MS,
   });
+  const accounts = useQuery({
+    queryKey: ['mcp accounts'],
+    queryFn: () => api<Schemas['McpAccounts']>('/api/mcp-accounts'),
+  });
   const add = useMutation({
     mutationFn: (body: ServerRequest) => api<Server>(path, { method: 'POST', body }),
-    onSuccess: () => queries.invalidateQueries({ queryKey: ['servers'] }),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ['servers'] });
+      await queries.invalidateQueries({ queryKey: ['mcp accounts'] });
+    },
   });
   if (servers.isPending) return <Waiting what="servers" />;
   if (servers.isError) return <ErrorNote error={servers.error} />;
@@ -48,11 +54,17 @@ export function McpServers() {
                 </>
               }
             >
-              {() => <One path={`${path}/${server.id}`} server={server} />}
+              {() => <ServerDetail path={`${path}/${server.id}`} server={server} />}
             </Folded>
+            {accounts.data?.items
+              .filter(({ serverId }) => serverId === server.id)
+              .map((account) => (
+                <Account key={account.serverId} account={account} />
+              ))}
           </li>
         ))}
       </ol>
+      {accounts.isError ? <ErrorNote error={accounts.error} /> : null}
       <h2>Add a server</h2>
       <ServerForm key={servers.data.items.length} isBusy={add.isPending} onSubmit={(request) => add.mutate(request)} />
       {add.isError ? <ErrorNote error={add.error} /> : null}
@@ -67,107 +79,17 @@ function Health({ server }: { server: Server }) {
   return <State state={server.seenAt ? 'active' : 'not connected yet'} />;
 }
 
-function One({ path, server }: { path: string; server: Server }) {
-  const queries = useQueryClient();
-  const detail = useQuery({ queryKey: ['server', server.id], queryFn: () => api<Server>(path) });
-  const onSuccess = async () => {
-    await queries.invalidateQueries({ queryKey: ['server', server.id] });
-    await queries.invalidateQueries({ queryKey: ['servers'] });
-  };
-  const test = useMutation({ mutationFn: () => api<Server>(`${path}/test`, { method: 'POST' }), onSuccess });
-  const approve = useMutation({
-    mutationFn: (tools: string[]) => api(`${path}/approve`, { method: 'POST', body: { tools } }),
-    onSuccess,
-  });
-  const change = useMutation({ mutationFn: (body: ServerRequest) => api(path, { method: 'PATCH', body }), onSuccess });
-  const remove = useMutation({ mutationFn: () => api(path, { method: 'DELETE' }), onSuccess });
-  const failed = test.error ?? approve.error ?? change.error ?? remove.error;
-  const offered = detail.data?.offered ?? [];
-  const unapproved = offered.filter((tool) => UNAPPROVED.includes(tool.standing)).map((tool) => tool.name);
-  const leftOut = (detail.data?.leftOut ?? []) as unknown as { tool: string | null; reason: string }[];
-  const info = detail.data?.serverInfo as { name?: string; version?: string } | null | undefined;
+/** The user's account at a server that acts for each user by itself. */
+function Account({ account }: { account: Schemas['McpAccount'] }) {
+  const { serverId, serverName, connected, missingScopes = [] } = account;
+  const isFine = connected && missingScopes.length === 0;
+  const action = isFine ? 'Manage' : 'Connect';
   return (
-    <>
-      {server.failure ? (
-        <p className="note bad">
-          {server.failure} (<Ago at={server.failedAt} />)
-        </p>
-      ) : null}
-      <p className="quiet">
-        {info?.name ? `${info.name} ${info.version ?? ''}, ` : ''}tools listed <Ago at={server.seenAt} />
-        {server.product ? `, installed with ${server.product}` : ''}
-      </p>
-      <div className="controls">
-        <button type="button" disabled={test.isPending} onClick={() => test.mutate()}>
-          {test.isPending ? 'Testing…' : 'Test'}
-        </button>
-        {unapproved.length > 1 ? (
-          <button type="button" onClick={() => approve.mutate(unapproved)}>
-            Approve all {unapproved.length}
-          </button>
-        ) : null}
-        <button type="button" onClick={() => change.mutate({ enabled: !server.enabled })}>
-          {server.enabled ? 'Disable' : 'Enable'}
-        </button>
-        <button
-          type="button"
-          onClick={() =>
-            void confirmed({
-              title: `Remove the server “${server.name}”?`,
-              detail: 'Agents can no longer call its tools.',
-              action: 'Remove server',
-            }).then((isAgreed) => isAgreed && remove.mutate())
-          }
-        >
-          Remove
-        </button>
-        {test.isSuccess ? (
-          <span role="status" className="quiet">
-            {test.data.failure ? 'The test failed.' : 'The server responded.'}
-          </span>
-        ) : null}
-      </div>
-      {failed ? <ErrorNote error={failed} /> : null}
-      {leftOut.length > 0 ? (
-        <Folded label={<>Skipped tools: {leftOut.length}</>}>
-          {() => (
-            <ul className="hits">
-              {leftOut.map((left, place) => (
-                <li key={place}>
-                  {left.tool === null ? null : <code>{left.tool}</code>} {left.reason}
-                </li>
-              ))}
-            </ul>
-          )}
-        </Folded>
-      ) : null}
-      <ul className="hits">
-        {offered.map((tool) => (
-          <li key={tool.name}>
-            <Folded
-              label={
-                <>
-                  <code>{tool.name}</code> <State state={tool.standing} />
-                </>
-              }
-            >
-              {() => (
-                <>
-                  <Payload value={tool.definition} />
-                  {UNAPPROVED.includes(tool.standing) ? (
-                    <button type="button" onClick={() => approve.mutate([tool.name])}>
-                      Approve
-                    </button>
-                  ) : null}
-                </>
-              )}
-            </Folded>
-          </li>
-        ))}
-      </ul>
-      <Folded label="Edit settings">
-        {() => <ServerForm server={server} isBusy={change.isPending} onSubmit={(request) => change.mutate(request)} />}
-      </Folded>
-    </>
+    <p className="account">
+      Your account <State state={isFine ? 'active' : connected ? 'more rights needed' : 'not connected'} />
+      <Link to="/mcp/connect" search={{ server: serverId }} aria-label={`${action} your account at ${serverName}`}>
+        {action}
+      </Link>
+    </p>
   );
 }
