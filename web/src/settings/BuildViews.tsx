@@ -32,10 +32,10 @@ export function ToolsView() {
       about="Servers and programs whose tools agents can call."
       tabs={
         <nav className="parts" aria-label="Tools sections">
-          <Link to="/tools" search={{}} aria-current={part === undefined ? 'page' : undefined}>
+          <Link to="/tools" search={{}} activeOptions={{ exact: true }}>
             MCP servers
           </Link>
-          <Link to="/tools" search={{ part: 'programs' }} aria-current={part === 'programs' ? 'page' : undefined}>
+          <Link to="/tools" search={{ part: 'programs' }} activeOptions={{ exact: true }}>
             Programs
           </Link>
         </nav>

@@ -1,7 +1,8 @@
-// A small MCP server over streamable HTTP that answers with JSON: two tools, and nothing behind them.
+// A small MCP server over streamable HTTP that answers with JSON: two tools, and nothing behind them. A test may change the tools.
 import { createServer } from 'node:http';
 
 const tool = (name) => ({ name, description: `Does ${name}.`, inputSchema: { type: 'object', properties: {} } });
+const readOnly = { readOnlyHint: true };
 
 const ANSWERS = {
   initialize: ({ protocolVersion }) => ({
@@ -9,11 +10,11 @@ const ANSWERS = {
     capabilities: { tools: {} },
     serverInfo: { name: 'small', version: '1' },
   }),
-  'tools/list': () => ({ tools: [tool('first'), tool('second')] }),
   ping: () => ({}),
 };
 
 export async function startMcp() {
+  const tools = [{ ...tool('first'), annotations: readOnly }, tool('second')];
   const server = createServer(async (request, response) => {
     if (request.method !== 'POST' || request.url !== '/mcp')
       return void response.writeHead(request.url === '/mcp' ? 405 : 404).end();
@@ -21,7 +22,7 @@ export async function startMcp() {
     for await (const piece of request) body += piece;
     const { id, method, params } = JSON.parse(body);
     if (id === undefined) return void response.writeHead(202).end();
-    const result = ANSWERS[method]?.(params ?? {});
+    const result = method === 'tools/list' ? { tools } : ANSWERS[method]?.(params ?? {});
     response.writeHead(200, { 'content-type': 'application/json' });
     response.end(
       JSON.stringify({
@@ -33,6 +34,7 @@ export async function startMcp() {
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
+    tools,
     url: `http://127.0.0.1:${server.address().port}`,
     stop: () => {
       server.closeAllConnections();

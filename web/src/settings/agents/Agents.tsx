@@ -87,6 +87,7 @@ function One({ path, id }: { path: string; id: string }) {
             key={name}
             to="/agents"
             search={{ agent: id, view: part }}
+            activeOptions={{ exact: true }}
             aria-current={part === view ? 'page' : undefined}
           >
             {name}
