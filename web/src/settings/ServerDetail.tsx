@@ -14,6 +14,7 @@ export function ServerDetail({ path, server }: { path: string; server: Server })
   const onSuccess = async () => {
     await queries.invalidateQueries({ queryKey: ['server', server.id] });
     await queries.invalidateQueries({ queryKey: ['servers'] });
+    await queries.invalidateQueries({ queryKey: ['mcp accounts'] });
   };
   const test = useMutation({ mutationFn: () => api<Server>(`${path}/test`, { method: 'POST' }), onSuccess });
   const approve = useMutation({

@@ -17,6 +17,12 @@ interface Props {
 /** The default pattern: all tools of the server. */
 const EVERY_TOOL = '*';
 
+/** The change of the server's OAuth settings; none: they stay. */
+function oauthOf(server: Server | undefined, isPerUser: boolean): Pick<ServerRequest, 'oauth'> {
+  if (isPerUser === (server?.oauth?.perUser ?? false)) return {};
+  return { oauth: isPerUser ? { perUser: true } : null };
+}
+
 /** `Name: value`, a line each. */
 function pairs(text: string): Record<string, string> {
   const lines = text.split('\n').map((line) => /^\s*([^:\s]+)\s*:\s*(.*?)\s*$/.exec(line));
@@ -31,6 +37,8 @@ function lines(given: Record<string, unknown> | undefined): string {
 
 export function ServerForm({ server, isBusy, onSubmit }: Props) {
   const [transport, setTransport] = useState(server?.transport ?? 'http');
+  /** A client's token is set on the command line: it is not replaced here. */
+  const hasClientToken = Boolean(server?.oauth) && !server?.oauth?.perUser;
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
@@ -39,7 +47,11 @@ export function ServerForm({ server, isBusy, onSubmit }: Props) {
     onSubmit({
       ...(server ? {} : { name: text('name'), transport }),
       ...(transport === 'http'
-        ? { url: text('url'), headers: pairs(text('headers')) }
+        ? {
+            url: text('url'),
+            headers: pairs(text('headers')),
+            ...(hasClientToken ? {} : oauthOf(server, form.get('perUser') !== null)),
+          }
         : { command: text('command'), env: pairs(text('env')) }),
       tools: (text('tools') || EVERY_TOOL).split(/[\s,]+/),
       approval: text('approval'),
@@ -84,6 +96,12 @@ export function ServerForm({ server, isBusy, onSubmit }: Props) {
               defaultValue={lines(server?.headers)}
             />
           </label>
+          {hasClientToken ? null : (
+            <label>
+              <input name="perUser" type="checkbox" defaultChecked={server?.oauth?.perUser ?? false} /> Each user
+              connects an account at the server (OAuth)
+            </label>
+          )}
         </>
       ) : (
         <>

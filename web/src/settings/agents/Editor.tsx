@@ -7,7 +7,7 @@ import { confirmed } from '../../ui/Dialog';
 import { ErrorNote } from '../../ui/parts';
 import { toast } from '../../ui/toasts';
 import { ConfigFields, isShown } from './ConfigFields';
-import { BEHAVIOUR_SETTINGS, FLOW_SETTINGS, TREE_SETTINGS } from './config';
+import { BEHAVIOUR_SETTINGS, FLOW_SETTINGS, settingsInJson, TREE_SETTINGS } from './config';
 import { type Definition, type Draft, draftOf, type Fault, faultOf, isSame, requestOf } from './draft';
 import { Field } from './Field';
 import { Limits, ModelSettings } from './Limits';
@@ -18,15 +18,23 @@ const FLOWS = ['single', 'sequential', 'loop', 'parallel', 'discussion', 'functi
 const VISIBILITIES = ['project', 'external', 'internal'];
 const NAME_MAX_CHARS = 200;
 const PROMPT_MAX_CHARS = 200_000;
-/** Where mistakes are shown that are in no field of the form. */
+/** The field with the JSON part of `config`. */
 const JSON_PART = 'config';
 
-/** A mistake at the field that shows it: settings without a field are part of the JSON. */
-function placed(fault: Fault | null, draft: Draft): Fault | null {
-  if (!fault?.field.startsWith('config.')) return fault;
-  const settings = [...FLOW_SETTINGS, ...BEHAVIOUR_SETTINGS, ...TREE_SETTINGS];
-  const hasField = settings.some(
-    (setting) => fault.field === `config.${setting.path}` && isShown(setting, draft.flowType, draft.config),
+/** The fields of the form, besides those of known settings. */
+const FIELDS = [
+  ...['name', 'description', 'systemPrompt', 'tools', 'flowType', 'visibility', JSON_PART],
+  ...['maxSteps', 'defaultTimeout', 'maxDepth'],
+  ...['name', 'temperature', 'maxTokens', 'reasoningEffort', 'fallbackModels'].map((name) => `model.${name}`),
+];
+
+/** A mistake at the field that shows it: settings without a field are part of the JSON. null: no field is wrong. */
+function placed(fault: Fault | null, { config, flowType }: Draft): Fault | null {
+  if (!fault?.field.startsWith('config.')) return fault && FIELDS.includes(fault.field) ? fault : null;
+  const inJson = settingsInJson(config);
+  const hasField = [...FLOW_SETTINGS, ...BEHAVIOUR_SETTINGS, ...TREE_SETTINGS].some(
+    (setting) =>
+      fault.field === `config.${setting.path}` && isShown(setting, flowType, config) && !inJson.has(setting.path),
   );
   return hasField ? fault : { ...fault, field: JSON_PART };
 }
@@ -41,7 +49,7 @@ export function Editor({ path, definition }: { path: string; definition: Definit
   const [draft, setDraft] = useState(base);
   const [broken, setBroken] = useState<Fault | null>(null);
   const isUnsaved = !isSame(base, draft);
-  const isOutdated = definition?.version !== version;
+  const isOutdated = definition !== null && definition.version > (version ?? 0);
   const begin = (stored: Definition, sent?: Draft) => {
     const fresh = draftOf(stored);
     setVersion(stored.version);
@@ -49,7 +57,7 @@ export function Editor({ path, definition }: { path: string; definition: Definit
     // What was typed while it was saved stays.
     setDraft((now) => (sent === undefined || isSame(now, sent) ? fresh : now));
   };
-  if (definition && isOutdated && !isUnsaved) begin(definition);
+  if (isOutdated && !isUnsaved) begin(definition);
 
   const changed = async () => {
     await queries.invalidateQueries({ queryKey: ['definitions'] });
@@ -201,7 +209,7 @@ export function Editor({ path, definition }: { path: string; definition: Definit
           />
         )}
       </Field>
-      {definition && isOutdated && isUnsaved ? (
+      {isOutdated && isUnsaved ? (
         <p className="note" role="status">
           Another user saved version {definition.version} of this agent. If you save, only the fields that you changed
           are overwritten.
