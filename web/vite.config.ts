@@ -20,6 +20,8 @@ export default defineConfig({
     target: 'es2022',
     // The page's policy takes no data: modules, and small files as files cost nothing here.
     assetsInlineLimit: 0,
+    // The layout of diagrams, which is loaded on request.
+    chunkSizeWarningLimit: 1_600,
     modulePreload: { polyfill: false },
   },
   server: { proxy: { '/api': api, '/.well-known': api } },

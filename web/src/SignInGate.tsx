@@ -4,15 +4,15 @@ import { type ReactNode, useEffect, useRef } from 'react';
 import { MeContext } from './api/me';
 import { useOffline } from './api/offline';
 import { enter } from './sign-in/entry';
-import { Question } from './sign-in/Question';
-import { SignIn } from './sign-in/SignIn';
-import { SsoFailed } from './sign-in/SsoFailed';
 import { lazyPart } from './ui/lazyView';
 import { Waiting } from './ui/parts';
 
 /** How often the server is asked whether it can be reached again, in milliseconds. */
 const RECONNECT_MS = 5_000;
 
+const SignIn = lazyPart(async () => (await import('./sign-in/SignIn')).SignIn, 'the sign-in');
+const SsoFailed = lazyPart(async () => (await import('./sign-in/SsoFailed')).SsoFailed, 'the sign-in');
+const Question = lazyPart(async () => (await import('./sign-in/Question')).Question, 'the question');
 const Invitation = lazyPart(async () => (await import('./sign-in/Invitation')).default, 'the invitation');
 
 export function SignInGate({ children }: { children: ReactNode }) {

@@ -6,6 +6,7 @@ import { type KeyboardEvent, useCallback, useRef, useState } from 'react';
 import { api } from '../api/http';
 import { useOffline } from '../api/offline';
 import { IconButton } from '../ui/Button';
+import { lazyPart } from '../ui/lazyView';
 import { Menu, MenuItem } from '../ui/Menu';
 import { ErrorNote } from '../ui/parts';
 import { useLater } from '../ui/useLater';
@@ -14,15 +15,17 @@ import { useActions } from './list/actions';
 import { counted, useBulk } from './list/bulk';
 import { ListProvider } from './list/ChatRows';
 import type { Chat, Folder } from './list/chats';
-import { MoveToFolder, NameFolder } from './list/FolderDialogs';
-import { Found } from './list/Found';
 import { AllChats, ArchivedChats, KeptChats } from './list/Lists';
 import { enter, useRows, walk } from './list/rows';
-import { SelectionBar } from './list/SelectionBar';
 import { useSelection } from './list/selection';
 import { useOutbox } from './outbox';
 import { useUnread } from './seen';
 import { shownTitle } from './titles';
+
+const NameFolder = lazyPart(async () => (await import('./list/FolderDialogs')).NameFolder, 'the folder');
+const MoveToFolder = lazyPart(async () => (await import('./list/FolderDialogs')).MoveToFolder, 'the folders');
+const Found = lazyPart(async () => (await import('./list/Found')).Found, 'the results');
+const SelectionBar = lazyPart(async () => (await import('./list/SelectionBar')).SelectionBar, 'the actions');
 
 /** Pause in typing after which the search starts, in milliseconds. */
 const TYPING_MS = 250;

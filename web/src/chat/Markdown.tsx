@@ -2,12 +2,12 @@
 import { Link } from '@tanstack/react-router';
 import { memo, type ReactNode, useContext, useDeferredValue, useMemo, useState } from 'react';
 import ReactMarkdown, { type Components } from 'react-markdown';
-import remarkGfm from 'remark-gfm';
 import { CodeBlock } from './CodeBlock';
 import { CITED, LinksToGraph, remarkCitations } from './citations';
 import { definitionsFor, footnotesOf, NOTE, remarkFootnotes } from './definitions';
 import { Formula } from './Formula';
 import { formulaOf, markFormulas, unmarked } from './formulas';
+import { remarkGfm } from './gfm';
 import { MarkdownTable } from './MarkdownTable';
 import { Splitter } from './splitter';
 

@@ -6,7 +6,7 @@ import { useMe } from '../api/me';
 import type { Plan, Question, Turn } from '../stream';
 import { lazyPart } from '../ui/lazyView';
 import { Folded, State } from '../ui/parts';
-import { QuestionForm } from './QuestionForm';
+import { LazyQuestionForm } from './LazyQuestionForm';
 
 const PlanGraph = lazyPart(async () => (await import('./PlanGraph')).default, 'the graph');
 
@@ -94,7 +94,7 @@ export function PlanTimeline({ plan, runs, question, children }: Props) {
             </p>
           ))
         : null}
-      {question ? <QuestionForm key={question.questionId} question={question} plan={plan} /> : null}
+      {question ? <LazyQuestionForm key={question.questionId} question={question} plan={plan} /> : null}
     </section>
   );
 }

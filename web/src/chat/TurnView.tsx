@@ -7,10 +7,10 @@ import { CopyButton, duration, Folded, Payload, State } from '../ui/parts';
 import { Attachments } from './Attachments';
 import { DagProgress, MAKES_TASKS } from './DagProgress';
 import { Feedback } from './Feedback';
+import { LazyQuestionForm } from './LazyQuestionForm';
 import { Markdown } from './Markdown';
 import { Operations } from './Operations';
 import { asksAbout, isStepOf, MAKES_PLAN, PlanTimeline, usePlan } from './PlanTimeline';
-import { QuestionForm } from './QuestionForm';
 import { Regenerate } from './Regenerate';
 import type { Rating } from './ratings';
 import { Silence } from './Silence';
@@ -95,7 +95,7 @@ export const TurnView = memo(function TurnView({
       {turn.questions
         .filter((question) => question !== aboutPlan)
         .map((question) => (
-          <QuestionForm key={question.questionId} question={question} />
+          <LazyQuestionForm key={question.questionId} question={question} />
         ))}
       {turn.notices.map((notice, nth) => (
         <p key={nth} className="notice">
