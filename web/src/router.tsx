@@ -1,6 +1,7 @@
 // Maps addresses to views. Every view but the chat is loaded on demand.
 import { createRootRoute, createRoute, createRouter, redirect } from '@tanstack/react-router';
 import { ChatView, NewTalk } from './chat/ChatView';
+import { filtersOf } from './runs/filters';
 import { Shell } from './Shell';
 import {
   type AgentPart,
@@ -59,10 +60,7 @@ const begun = createRoute({
 const runs = createRoute({
   getParentRoute: () => root,
   path: '/runs',
-  validateSearch: (search: Record<string, unknown>): { agent?: string | undefined; state?: string | undefined } => ({
-    agent: text(search.agent),
-    state: text(search.state),
-  }),
+  validateSearch: filtersOf,
   component: lazyView(() => import('./runs/RunList'), 'RunList'),
 });
 

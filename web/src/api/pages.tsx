@@ -14,19 +14,24 @@ export interface Pages<Item> {
   reading: UseInfiniteQueryResult;
 }
 
+interface Options {
+  limit?: number;
+  refetchMs?: number | false;
+  /** A list of more pages is no longer read again by itself: each page is a request. */
+  refetchPagesMax?: number;
+  narrowedBy?: Record<string, string | undefined>;
+}
+
 /** The list at `path`, read by pages; again every `refetchMs`, if given. `narrowedBy` goes into the query string. */
-export function usePages<Item>(
-  key: readonly unknown[],
-  path: string,
-  options: { limit?: number; refetchMs?: number | false; narrowedBy?: Record<string, string | undefined> } = {},
-): Pages<Item> {
+export function usePages<Item>(key: readonly unknown[], path: string, options: Options = {}): Pages<Item> {
+  const { refetchMs = false, refetchPagesMax = Number.POSITIVE_INFINITY } = options;
   const reading = useInfiniteQuery({
     queryKey: key,
     queryFn: ({ pageParam }) =>
       api<Page<Item>>(`${path}${query({ ...options.narrowedBy, limit: options.limit ?? 50, cursor: pageParam })}`),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.nextCursor ?? null,
-    refetchInterval: options.refetchMs ?? false,
+    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) > refetchPagesMax ? false : refetchMs),
   });
   return { items: reading.data?.pages.flatMap((page) => page.items) ?? [], reading };
 }

@@ -1,91 +1,87 @@
-// Lists the project's runs, newest first, filtered by state and agent. Two of them can be compared.
-import { useMutation, useQuery } from '@tanstack/react-query';
-import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+// Lists the project's runs, newest first, with filters that can be saved as views. Two of the runs can be compared.
+import { useMutation } from '@tanstack/react-query';
+import { Link, useSearch } from '@tanstack/react-router';
 import { ListTree } from 'lucide-react';
-import { useState } from 'react';
-import { api, type Schemas } from '../api/http';
+import { memo, useCallback, useDeferredValue, useEffect, useState } from 'react';
+import { api } from '../api/http';
 import { isAdmin, useMe } from '../api/me';
 import { More, usePages } from '../api/pages';
 import { Empty } from '../ui/Empty';
 import { Ago, duration, ErrorNote, State, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
+import { isFiltered, matches, parametersOf } from './filters';
+import { FilterForm } from './RunFilters';
+import { SavedViews } from './SavedViews';
 import type { Run } from './spans';
 import { costOf, tokensOf } from './usage';
 
-const STATES = ['', 'queued', 'running', 'waiting', 'completed', 'failed', 'cancelled', 'paused'];
 const LIVE = ['queued', 'running', 'waiting'];
+const PAGE = 100;
+/** A search reads further pages by itself, up to this number of runs. */
+const SEARCHED_MAX = 1_000;
+const REFRESH_MS = 5_000;
+const MINUTE_MS = 60_000;
 
 export function RunList() {
   useTitle('Runs');
   const me = useMe();
-  const { state, agent } = useSearch({ from: '/runs' });
-  const navigate = useNavigate({ from: '/runs' });
+  const filters = useSearch({ from: '/runs' });
+  const [words, setWords] = useState(filters.q ?? '');
+  const searched = useDeferredValue(words.trim());
   /** Those to compare, at most two. */
   const [chosen, setChosen] = useState<readonly string[]>([]);
-  const runs = usePages<Run>(['runs', state, agent], `/api/projects/${me.projectId}/agent-runs`, {
-    narrowedBy: { state, agent, topLevel: 'true' },
-    refetchMs: 5_000,
+  const choose = useCallback(
+    (id: string) =>
+      setChosen((now) => (now.includes(id) ? now.filter((other) => other !== id) : [...now, id].slice(-2))),
+    [],
+  );
+  const { q: _, ...asked } = filters;
+  const runs = usePages<Run>(['runs', asked], `/api/projects/${me.projectId}/agent-runs`, {
+    narrowedBy: parametersOf(filters, Date.now()),
+    limit: PAGE,
+    refetchMs: REFRESH_MS,
+    refetchPagesMax: 2,
   });
-  const agents = useQuery({
-    queryKey: ['agents'],
-    queryFn: () => api<Schemas['AgentPage']>(`/api/projects/${me.projectId}/agents?limit=100`),
-    staleTime: 60_000,
-  });
+  const { isPending, isSuccess, isError, error, isFetching, hasNextPage, fetchNextPage, refetch } = runs.reading;
+  const shown = searched === '' ? runs.items : runs.items.filter((run) => matches(run, searched));
+  const isSearching = searched !== '' && hasNextPage && shown.length < PAGE && runs.items.length < SEARCHED_MAX;
+  useEffect(() => {
+    if (isSearching && !isFetching && !isError) void fetchNextPage();
+  }, [isSearching, isFetching, isError, fetchNextPage]);
   const cancel = useMutation({
     mutationFn: (id: string) => api(`/api/runs/${id}/cancel`, { method: 'POST' }),
-    onSuccess: () => runs.reading.refetch(),
+    onSuccess: () => refetch(),
   });
-  const names = new Set([...(agents.data?.items.map(({ name }) => name) ?? []), ...(agent ? [agent] : [])]);
-  const isFiltered = state !== undefined || agent !== undefined;
   const [one, other] = chosen;
-  const choose = (id: string) =>
-    setChosen(chosen.includes(id) ? chosen.filter((chosenOne) => chosenOne !== id) : [...chosen, id].slice(-2));
+  const minute = Math.floor(Date.now() / MINUTE_MS);
   return (
     <main id="main" className="page wide">
       <div className="title">
         <h1>Runs</h1>
         <div className="actions">
-          <label>
-            State{' '}
-            <select
-              value={state ?? ''}
-              onChange={(event) => void navigate({ search: { agent, state: event.target.value || undefined } })}
-            >
-              {STATES.map((name) => (
-                <option key={name} value={name}>
-                  {name === '' ? 'All' : name}
-                </option>
-              ))}
-            </select>
-          </label>
-          <label>
-            Agent{' '}
-            <select
-              value={agent ?? ''}
-              onChange={(event) => void navigate({ search: { state, agent: event.target.value || undefined } })}
-            >
-              <option value="">All</option>
-              {[...names].sort().map((name) => (
-                <option key={name}>{name}</option>
-              ))}
-            </select>
-          </label>
           {one && other ? (
             <Link to="/runs/$id/compare/$other" params={{ id: one, other }} className="button primary">
               Compare 2 runs
             </Link>
+          ) : one ? (
+            <span className="quiet">Select another run to compare</span>
           ) : null}
         </div>
       </div>
-      {runs.reading.isError ? <ErrorNote error={runs.reading.error} /> : null}
+      <SavedViews filters={filters} />
+      <FilterForm filters={filters} words={words} onWords={setWords} />
+      {isError ? <ErrorNote error={error} /> : null}
       {cancel.isError ? <ErrorNote error={cancel.error} /> : null}
-      {runs.reading.isPending ? <Waiting what="runs" /> : null}
-      {runs.reading.isSuccess && runs.items.length === 0 ? (
-        <Empty icon={ListTree} title={isFiltered ? 'No runs match these filters' : 'No runs yet'}>
-          {isFiltered ? <Link to="/runs">Clear filters</Link> : 'Each answer of an agent is a run.'}
+      {isPending ? <Waiting what="runs" /> : null}
+      <p className="quiet searched" role="status">
+        {searched === '' || !isSuccess ? '' : foundWords(shown.length, runs.items.length, hasNextPage, isSearching)}
+      </p>
+      {isSuccess && shown.length === 0 && !isSearching ? (
+        <Empty icon={ListTree} title={isFiltered(filters) ? 'No runs match these filters' : 'No runs yet'}>
+          {isFiltered(filters) ? <Link to="/runs">Clear filters</Link> : 'Each answer of an agent is a run.'}
         </Empty>
       ) : null}
-      {runs.items.length > 0 ? (
+      {shown.length > 0 ? (
         <section className="scroller" aria-label="Runs" tabIndex={0}>
           <table>
             <thead>
@@ -96,63 +92,66 @@ export function RunList() {
                 <th scope="col">Run</th>
                 <th scope="col">State</th>
                 <th scope="col">Model</th>
-                <th scope="col" className="number">
-                  Steps
-                </th>
-                <th scope="col" className="number">
-                  Tokens
-                </th>
-                <th scope="col" className="number">
-                  Cost
-                </th>
-                <th scope="col" className="number">
-                  Duration
-                </th>
+                {['Steps', 'Tokens', 'Cost', 'Duration'].map((name) => (
+                  <th key={name} scope="col" className="number">
+                    {name}
+                  </th>
+                ))}
                 <th scope="col">Started</th>
               </tr>
             </thead>
             <tbody>
-              {runs.items.map((run) => (
+              {shown.map((run) => (
                 <Row
                   key={run.id}
                   run={run}
+                  minute={minute}
                   isChosen={chosen.includes(run.id)}
-                  onChoose={() => choose(run.id)}
-                  onCancel={isAdmin(me) && LIVE.includes(run.state) ? () => cancel.mutate(run.id) : undefined}
+                  onChoose={choose}
+                  onCancel={isAdmin(me) ? cancel.mutate : undefined}
                 />
               ))}
             </tbody>
           </table>
         </section>
       ) : null}
-      <More of={runs} />
+      {isSearching ? null : <More of={runs} />}
     </main>
   );
 }
 
-interface RowProps {
-  run: Run;
-  isChosen: boolean;
-  onChoose: () => void;
-  onCancel: (() => void) | undefined;
+function foundWords(found: number, read: number, hasMore: boolean, isSearching: boolean): string {
+  if (isSearching) return `Searching… ${read.toLocaleString('en')} runs so far.`;
+  const what = `${found.toLocaleString('en')} of ${read.toLocaleString('en')} runs match.`;
+  return hasMore ? `${what} Load more to search older runs.` : what;
 }
 
-function Row({ run, isChosen, onChoose, onCancel }: RowProps) {
+interface RowProps {
+  run: Run;
+  /** The current one: what a row says about the time is as old as its last change. */
+  minute: number;
+  isChosen: boolean;
+  onChoose: (id: string) => void;
+  onCancel: ((id: string) => void) | undefined;
+}
+
+/** Of a thousand rows, only those that change are rendered again. */
+const Row = memo(function Row({ run, isChosen, onChoose, onCancel }: RowProps) {
   const name = run.agent ?? 'plain';
   const short = run.id.slice(-12);
   return (
     <tr className={run.restricted ? undefined : 'leads'}>
       <td className="chooser">
         {run.restricted ? null : (
-          <input type="checkbox" aria-label={`Compare ${short}`} checked={isChosen} onChange={onChoose} />
+          <input type="checkbox" aria-label={`Compare ${short}`} checked={isChosen} onChange={() => onChoose(run.id)} />
         )}
       </td>
       <td>
         {run.restricted ? (
           <span className="quiet" title="Only the member who started this run can see its details.">
             {name} {short} (another member’s run){' '}
-            {onCancel ? (
-              <button type="button" className="small" onClick={onCancel}>
+            {onCancel && LIVE.includes(run.state) ? (
+              <button type="button" className="small" onClick={() => onCancel(run.id)}>
                 Cancel
               </button>
             ) : null}
@@ -162,7 +161,11 @@ function Row({ run, isChosen, onChoose, onCancel }: RowProps) {
             <Link to="/runs/$id" params={{ id: run.id }} className="row-link">
               {name} <code className="quiet">{short}</code>
             </Link>
-            {run.error ? <span className="one-line bad">{run.error}</span> : null}
+            {run.error ? (
+              <span className="one-line bad" title={run.error}>
+                {run.error}
+              </span>
+            ) : null}
           </>
         )}
       </td>
@@ -173,10 +176,10 @@ function Row({ run, isChosen, onChoose, onCancel }: RowProps) {
       <td className="number">{run.restricted ? '—' : run.totalSteps}</td>
       <td className="number">{tokensOf(run)}</td>
       <td className="number">{costOf(run)}</td>
-      <td className="number">{duration(run.durationMs)}</td>
+      <td className="number">{duration(run.durationMs) || '—'}</td>
       <td className="quiet">
-        <Ago at={run.createdAt} />
+        <Ago at={run.startedAt ?? run.createdAt} />
       </td>
     </tr>
   );
-}
+});
