@@ -3,14 +3,22 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { api } from '../api/http';
 import { ErrorNote, Waiting } from '../ui/parts';
+import { LIVE_MS } from './records';
 
-export function Full(props: {
+interface FullProps<Item> {
   queryKey: string[];
   path: string;
-  children: (full: Record<string, unknown>) => ReactNode;
-}) {
-  const { queryKey, path, children } = props;
-  const full = useQuery({ queryKey, queryFn: () => api<Record<string, unknown>>(path) });
+  /** It is read again while this holds. */
+  isOpen?: (full: Item) => boolean;
+  children: (full: Item) => ReactNode;
+}
+
+export function Full<Item>({ queryKey, path, isOpen, children }: FullProps<Item>) {
+  const full = useQuery({
+    queryKey,
+    queryFn: () => api<Item>(path),
+    refetchInterval: ({ state }) => (state.data !== undefined && isOpen?.(state.data) ? LIVE_MS : false),
+  });
   if (full.isPending) return <Waiting what="the details" />;
   if (full.isError) return <ErrorNote error={full.error} />;
   return children(full.data);

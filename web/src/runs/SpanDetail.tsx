@@ -1,30 +1,43 @@
-// The selected span of a trace: what went in, what came out, and what it cost.
+// The selected span of a trace: what went in, what came out, and what it used.
 import { Link } from '@tanstack/react-router';
-import { Markdown } from '../chat/Markdown';
+import type { Schemas } from '../api/http';
 import { Fact, Facts } from '../ui/Facts';
-import { Ago, duration, Payload, State } from '../ui/parts';
+import { Ago, duration, State } from '../ui/parts';
 import { Full } from './Full';
-import { readable } from './messages';
+import { StoredCall } from './StoredCall';
+import { StoredMessage } from './StoredMessage';
 import type { Run, Span } from './spans';
-import { costOf, tokensOf } from './usage';
+import type { Reset } from './traceLog';
+import { UsageFacts } from './UsageFacts';
+import { count, type Usage, usageOf } from './usage';
 
 interface SpanDetailProps {
   span: Span;
+  /** Of a model call; undefined: the log does not contain it. */
+  usage: Usage | undefined;
   history: string;
   /** Of the run that the page is about. */
-  isOwn: boolean;
+  pageRunId: string;
 }
 
-export function SpanDetail({ span, history, isOwn }: SpanDetailProps) {
+export function SpanDetail({ span, usage, history, pageRunId }: SpanDetailProps) {
   return (
     <section className="span-detail" aria-label="Selected span">
-      {span.kind === 'run' ? <OfRun run={span.run} isOwn={isOwn} /> : null}
+      {span.kind === 'run' ? <OfRun run={span.run} isOwn={span.key === pageRunId} /> : null}
       {span.kind === 'model' ? (
         <>
           <h3>Model response, step {span.step}</h3>
           <p className="quiet">{duration(span.took)}</p>
-          <Full queryKey={['message', span.message.id]} path={`${history}/${span.runId}/messages/${span.message.id}`}>
-            {({ content }) => <Response content={content} />}
+          {usage ? (
+            <Facts>
+              <UsageFacts usage={usage} />
+            </Facts>
+          ) : null}
+          <Full<Schemas['RunMessageDetail']>
+            queryKey={['message', span.message.id]}
+            path={`${history}/${span.runId}/messages/${span.message.id}`}
+          >
+            {({ content }) => <StoredMessage sender="assistant" content={content} />}
           </Full>
         </>
       ) : null}
@@ -36,24 +49,17 @@ export function SpanDetail({ span, history, isOwn }: SpanDetailProps) {
           <p className="quiet">
             Step {span.step} · {duration(span.took)}
           </p>
-          <Full queryKey={['call', span.call.id]} path={`${history}/${span.runId}/tool-calls/${span.call.id}`}>
-            {({ input, output, error }) => (
-              <>
-                <h4>Arguments</h4>
-                <Payload value={input} />
-                <h4>{error ? 'Error' : 'Result'}</h4>
-                {error ? <p className="note bad">{String(error)}</p> : <Payload value={output} />}
-              </>
-            )}
-          </Full>
+          <StoredCall path={`${history}/${span.runId}`} id={span.call.id} />
         </>
       ) : null}
+      {span.kind === 'reset' ? <OfReset reset={span.reset} pageRunId={pageRunId} /> : null}
     </section>
   );
 }
 
 function OfRun({ run, isOwn }: { run: Run; isOwn: boolean }) {
   const waited = run.startedAt ? Date.parse(run.startedAt) - Date.parse(run.createdAt) : null;
+  const usage = usageOf(run);
   return (
     <>
       <h3>
@@ -68,10 +74,14 @@ function OfRun({ run, isOwn }: { run: Run; isOwn: boolean }) {
         <Fact name="Duration">{duration(run.durationMs) || '—'}</Fact>
         <Fact name="Steps">{run.totalSteps}</Fact>
         <Fact name="Attempts">{run.attempt}</Fact>
-        <Fact name="Tokens">{tokensOf(run)}</Fact>
-        <Fact name="Cost">{costOf(run)}</Fact>
+        <UsageFacts usage={usage} />
+        {usage.contextTokens ? <Fact name="Last context, in tokens">{count(usage.contextTokens)}</Fact> : null}
       </Facts>
-      {run.error ? <p className="note bad">{run.error}</p> : null}
+      {run.error ? (
+        <p className="note bad">
+          {run.error} {run.errorCode ? <code>{run.errorCode}</code> : null}
+        </p>
+      ) : null}
       {isOwn ? (
         <p className="quiet">Select a span to see its input and output.</p>
       ) : (
@@ -83,20 +93,18 @@ function OfRun({ run, isOwn }: { run: Run; isOwn: boolean }) {
   );
 }
 
-function Response({ content }: { content: unknown }) {
-  const { text, calls } = readable(content);
+function OfReset({ reset, pageRunId }: { reset: Reset; pageRunId: string }) {
+  const { attempt, reason, step, discarded, seq } = reset;
   return (
     <>
-      {text === '' ? null : <Markdown text={text} isLive={false} />}
-      {calls.map(({ name, input }, nth) => (
-        <div key={nth}>
-          <h4>
-            Calls <code>{name}</code>
-          </h4>
-          <Payload value={input} />
-        </div>
-      ))}
-      {text === '' && calls.length === 0 ? <p className="quiet">No text.</p> : null}
+      <h3>Reset: attempt {attempt}</h3>
+      <p>
+        {reason}. Attempt {attempt} began again with step {step}; {discarded.toLocaleString('en')}{' '}
+        {discarded === 1 ? 'event was' : 'events were'} discarded.
+      </p>
+      <Link to="/runs/$id/log" params={{ id: pageRunId }} search={{ at: seq }} className="button">
+        Show in the log
+      </Link>
     </>
   );
 }

@@ -1,11 +1,13 @@
-// A run as a trace: its model calls, tool calls and sub-agents on a waterfall, and beside it the selected one with its input and output.
-import { Bot, ChevronRight, Sparkles, Wrench } from 'lucide-react';
-import { type ReactNode, useState } from 'react';
+// A run as a trace: its model calls, tool calls, resets and sub-agents on a waterfall, and beside it the selected one with its input and output.
+import { Bot, ChevronRight, RotateCcw, Sparkles, Wrench } from 'lucide-react';
+import { type KeyboardEvent, type ReactNode, useState } from 'react';
 import type { Schemas } from '../api/http';
 import { duration } from '../ui/parts';
 import { useCalls, useMessages } from './records';
 import { SpanDetail } from './SpanDetail';
-import { type Run, type Span, spanOfRun, spansWithin } from './spans';
+import { type Run, type Span, spanOfRun, spansWithin, withChildren } from './spans';
+import { stepKey, type TraceLog } from './traceLog';
+import { count, type Usage, usageOf } from './usage';
 
 /** Marks of the time axis, as shares of the whole. */
 const MARKS = [0, 0.25, 0.5, 0.75];
@@ -13,47 +15,55 @@ const MARKS = [0, 0.25, 0.5, 0.75];
 interface TraceProps {
   run: Run;
   tree: Schemas['RunTree'];
+  log: TraceLog;
   /** Of all runs. */
   history: string;
   isLive: boolean;
 }
 
-interface Shared {
-  history: string;
-  isLive: boolean;
+interface Shared extends Omit<TraceProps, 'tree'> {
+  runs: readonly Run[];
   now: number;
-  depthOfRoot: number;
   from: number;
   total: number;
   selected: string;
   select: (span: Span) => void;
+  opened: ReadonlySet<string>;
+  toggle: (run: Run) => void;
 }
 
-export function Trace({ run, tree, history, isLive }: TraceProps) {
+export function Trace({ run, tree, log, history, isLive }: TraceProps) {
   const now = Date.now();
   const runs = tree.items.map((one) => spanOfRun(one, now));
   const pieces = runs.flatMap((span) => span.pieces);
   const from = Math.min(...pieces.map((piece) => piece.from));
   const total = Math.max(...pieces.map((piece) => piece.to)) - from;
-  const root = runs.find((span) => span.key === run.id);
-  const [selected, select] = useState<Span | null>(null);
-  const shown = selected ?? root;
+  const [chosen, select] = useState<Span | null>(null);
+  // A run changes while it is looked at.
+  const shown = runs.find((span) => span.key === (chosen?.key ?? run.id)) ?? chosen;
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set([run.id]));
-  const toggle = (id: string) => {
+  const toggle = (one: Run) => {
     const next = new Set(opened);
-    if (!next.delete(id)) next.add(id);
+    if (!next.delete(one.id)) next.add(one.id);
     setOpened(next);
+    // The selected row stays in the waterfall.
+    if (chosen && chosen.kind !== 'run' && chosen.runId === one.id) select(spanOfRun(one, now));
   };
   const shared: Shared = {
+    run,
+    runs: tree.items,
+    log,
     history,
     isLive,
     now,
-    depthOfRoot: run.depth,
     from,
     total,
     selected: shown?.key ?? '',
     select,
+    opened,
+    toggle,
   };
+  const root = tree.items.find(({ id }) => id === run.id);
   return (
     <section className="trace-view" aria-label="Trace">
       <div>
@@ -64,33 +74,9 @@ export function Trace({ run, tree, history, isLive }: TraceProps) {
           ))}
           <span>{duration(total)}</span>
         </div>
-        <ol className="waterfall">
-          {runs.map((span) => {
-            if (span.kind !== 'run') return null;
-            const isOpen = opened.has(span.key);
-            return [
-              <Row
-                key={span.key}
-                span={span}
-                depth={span.run.depth - run.depth}
-                shared={shared}
-                toggle={
-                  span.key === run.id ? null : (
-                    <button
-                      type="button"
-                      className="icon-button"
-                      aria-expanded={isOpen}
-                      aria-label={`Steps of ${span.run.agent ?? 'plain chat'}`}
-                      onClick={() => toggle(span.key)}
-                    >
-                      <ChevronRight className="icon" />
-                    </button>
-                  )
-                }
-              />,
-              isOpen ? <Steps key={`steps ${span.key}`} run={span.run} shared={shared} /> : null,
-            ];
-          })}
+        {/* biome-ignore lint/a11y/noNoninteractiveElementInteractions: its buttons have the focus; the list handles their arrow keys. */}
+        <ol className="waterfall" onKeyDown={walk}>
+          {root ? <RunRows run={root} shared={shared} /> : null}
         </ol>
         {tree.truncated ? (
           <p className="note quiet">
@@ -98,22 +84,82 @@ export function Trace({ run, tree, history, isLive }: TraceProps) {
           </p>
         ) : null}
       </div>
-      {shown ? <SpanDetail key={shown.key} span={shown} history={history} isOwn={shown.key === run.id} /> : null}
+      {shown ? (
+        <SpanDetail key={shown.key} span={shown} usage={usageIn(shown, log)} history={history} pageRunId={run.id} />
+      ) : null}
     </section>
   );
 }
 
+/** Arrow keys select the rows above and below, and open and close runs. */
+function walk(event: KeyboardEvent<HTMLOListElement>): void {
+  const rows = [...event.currentTarget.querySelectorAll<HTMLElement>('.span')];
+  const at = rows.findIndex((row) => row === document.activeElement);
+  const row = rows[at];
+  if (!row || event.ctrlKey || event.metaKey || event.altKey) return;
+  const to = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: rows.length - 1 }[event.key];
+  const isOpen = row.getAttribute('aria-expanded');
+  if (to !== undefined) {
+    const next = rows[Math.min(rows.length - 1, Math.max(0, to))];
+    next?.focus();
+    next?.click();
+  } else if ((event.key === 'ArrowRight' && isOpen === 'false') || (event.key === 'ArrowLeft' && isOpen === 'true')) {
+    row.parentElement?.querySelector<HTMLElement>('.icon-button')?.click();
+  } else return;
+  event.preventDefault();
+}
+
+/** A run, and below it what it did and the runs that it started. */
+function RunRows({ run, shared }: { run: Run; shared: Shared }) {
+  const { opened, toggle, now, runs } = shared;
+  const isOpen = opened.has(run.id);
+  const children = runs.filter(({ parentRunId, id }) => parentRunId === run.id && id !== shared.run.id);
+  return (
+    <>
+      <Row
+        span={spanOfRun(run, now)}
+        depth={run.depth - shared.run.depth}
+        shared={shared}
+        isOpen={run.id === shared.run.id ? undefined : isOpen}
+        toggle={
+          run.id === shared.run.id ? null : (
+            <button
+              type="button"
+              className="icon-button"
+              tabIndex={-1}
+              aria-expanded={isOpen}
+              aria-label={`Steps of ${run.agent ?? 'plain chat'}`}
+              onClick={() => toggle(run)}
+            >
+              <ChevronRight className="icon" />
+            </button>
+          )
+        }
+      />
+      {isOpen ? (
+        <Steps run={run} runs={children} shared={shared} />
+      ) : (
+        children.map((child) => <RunRows key={child.id} run={child} shared={shared} />)
+      )}
+    </>
+  );
+}
+
 /** What a run did; read when it is opened. */
-function Steps({ run, shared }: { run: Run; shared: Shared }) {
+function Steps({ run, runs, shared }: { run: Run; runs: readonly Run[]; shared: Shared }) {
   const path = `${shared.history}/${run.id}`;
   const messages = useMessages(path, run.id, shared.isLive);
   const calls = useCalls(path, run.id, shared.isLive);
-  const spans = spansWithin(run, messages.items, calls.items, shared.now);
+  const spans = spansWithin(run, messages.items, calls.items, shared.log.resets, shared.now);
   return (
     <>
-      {spans.map((span) => (
-        <Row key={span.key} span={span} depth={run.depth - shared.depthOfRoot + 1} shared={shared} />
-      ))}
+      {withChildren(spans, runs, shared.now).map((span) =>
+        span.kind === 'run' ? (
+          <RunRows key={span.key} run={span.run} shared={shared} />
+        ) : (
+          <Row key={span.key} span={span} depth={run.depth - shared.run.depth + 1} shared={shared} />
+        ),
+      )}
       {messages.reading.hasNextPage ? (
         <li className="more">
           <button
@@ -136,52 +182,86 @@ interface RowProps {
   span: Span;
   depth: number;
   shared: Shared;
+  /** Of a run that can be opened. */
+  isOpen?: boolean | undefined;
   toggle?: ReactNode;
 }
 
-function Row({ span, depth, shared: { from, total, selected, select }, toggle }: RowProps) {
+function Row({ span, depth, shared: { from, total, selected, select, log }, isOpen, toggle }: RowProps) {
   const share = (ms: number) => `${(100 * ms) / Math.max(total, 1)}%`;
+  const isSelected = span.key === selected;
+  const tokens = usageIn(span, log)?.totalTokens;
   return (
     <li style={{ paddingInlineStart: `${depth * 1.1}rem` }}>
       {toggle}
-      <button type="button" className="span" aria-pressed={span.key === selected} onClick={() => select(span)}>
+      <button
+        type="button"
+        className="span"
+        tabIndex={isSelected ? 0 : -1}
+        aria-pressed={isSelected}
+        aria-expanded={isOpen}
+        onClick={() => select(span)}
+      >
         <span className={`name ${failed(span) ? 'bad' : ''}`}>
           <SpanIcon span={span} />
           <SpanName span={span} />
         </span>
-        <span className="lane">
-          {span.pieces.map((piece, nth) => (
-            <span
-              key={nth}
-              className={`piece ${piece.className}`}
-              style={{
-                insetInlineStart: share(piece.from - from),
-                inlineSize: share(Math.max(piece.to - piece.from, 0)),
-              }}
-              title={piece.title}
-            />
-          ))}
-        </span>
-        <span className="number">{duration(span.took)}</span>
+        {span.kind === 'reset' ? (
+          <span className="reset">{span.reset.reason}</span>
+        ) : (
+          <span className="lane">
+            {span.pieces.map((piece, nth) => (
+              <span
+                key={nth}
+                className={`piece ${piece.className}`}
+                style={{
+                  insetInlineStart: share(piece.from - from),
+                  inlineSize: share(Math.max(piece.to - piece.from, 0)),
+                }}
+                title={piece.title}
+              />
+            ))}
+          </span>
+        )}
+        <span className="number used">{tokens ? `${count(tokens)} tokens` : ''}</span>
+        <span className="number">{span.kind === 'reset' ? '' : duration(span.took)}</span>
       </button>
     </li>
   );
 }
 
+function usageIn(span: Span, log: TraceLog): Usage | undefined {
+  if (span.kind === 'run') return usageOf(span.run);
+  return span.kind === 'model' ? log.used.get(stepKey(span.runId, span.step)) : undefined;
+}
+
 function failed(span: Span): boolean {
-  return span.kind === 'run' ? span.run.state === 'failed' : span.kind === 'call' && span.call.status === 'error';
+  if (span.kind === 'run') return span.run.state === 'failed';
+  return span.kind === 'reset' || (span.kind === 'call' && span.call.status === 'error');
 }
 
 function SpanIcon({ span }: { span: Span }) {
-  const Icon = { run: Bot, model: Sparkles, call: Wrench }[span.kind];
+  const Icon = { run: Bot, model: Sparkles, call: Wrench, reset: RotateCcw }[span.kind];
   return <Icon className="icon" />;
 }
 
 function SpanName({ span }: { span: Span }) {
-  if (span.kind === 'run') return <b>{span.run.agent ?? 'plain'}</b>;
-  return (
-    <span>
-      <span className="quiet">{span.step}</span> {span.kind === 'model' ? 'model' : span.call.toolName}
-    </span>
-  );
+  switch (span.kind) {
+    case 'run':
+      return (
+        <>
+          <b>{span.run.agent ?? 'plain'}</b>
+          {span.run.attempt > 1 ? <span className="quiet">{span.run.attempt} attempts</span> : null}
+        </>
+      );
+    case 'model':
+    case 'call':
+      return (
+        <span>
+          <span className="quiet">{span.step}</span> {span.kind === 'model' ? 'model' : span.call.toolName}
+        </span>
+      );
+    case 'reset':
+      return <span>Reset: attempt {span.reset.attempt}</span>;
+  }
 }

@@ -1,38 +1,59 @@
-// The messages of a run as people read them: the models' are stored as JSON.
+// The messages of a run as people read them. They are stored as JSON.
 
 interface Stored {
   kind?: string;
   text?: string;
   tool_calls?: { name?: string; arguments?: unknown }[];
+  tool?: string;
+  /** The result of a tool: its JSON, or an error. */
+  content?: string;
+  is_error?: boolean;
+  attachments?: { name?: string }[];
 }
 
 export interface Readable {
   text: string;
   calls: { name: string; input: unknown }[];
+  /** Of a result: its tool, and whether the call failed. */
+  tool?: string | undefined;
+  isError: boolean;
+  /** The names of its files. */
+  files: string[];
 }
 
 /** `content`: as text, which may be JSON, or as the value of that JSON. */
 export function readable(content: unknown): Readable {
   const stored = typeof content === 'string' ? parsed(content) : (content as Stored | null);
-  if (stored === null) return { text: String(content ?? ''), calls: [] };
+  if (stored === null) return { text: String(content ?? ''), calls: [], isError: false, files: [] };
   return {
-    text: stored.text ?? '',
+    text: stored.text ?? stored.content ?? '',
     calls: (stored.tool_calls ?? []).map(({ name, arguments: input }) => ({ name: name ?? 'tool', input })),
+    tool: stored.tool,
+    isError: stored.is_error ?? false,
+    files: (stored.attachments ?? []).map(({ name }) => name ?? 'file'),
   };
 }
 
 /** In one line. */
 export function inShort(content: string): string {
   const { text, calls } = readable(content);
+  // The beginning of a long JSON: without a text, it would be shown.
+  if (text.startsWith('{"kind"')) return 'calls tools';
   return [text, ...calls.map(({ name }) => `calls ${name}`)].filter((part) => part !== '').join(' · ');
+}
+
+/** The value of a text that is JSON, else the text. */
+export function valueIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 function parsed(content: string): Stored | null {
   if (!content.startsWith('{"kind"')) return null;
-  try {
-    return JSON.parse(content) as Stored;
-  } catch {
-    // Cut off, since it is long.
-    return null;
-  }
+  // A long one is cut off, and no JSON.
+  const value = valueIn(content);
+  return typeof value === 'string' ? null : (value as Stored);
 }

@@ -1,7 +1,8 @@
-// The spans of a trace: a run, its model calls and its tool calls, each with the time that it took.
+// The spans of a trace: a run, its model calls, its tool calls and its resets, each with the time that it took.
 import type { Schemas } from '../api/http';
 import { duration } from '../ui/duration';
 import type { RunMessage, ToolCall } from './records';
+import type { Reset } from './traceLog';
 
 export type Run = Schemas['RunBody'];
 
@@ -25,6 +26,8 @@ export type Span = Timed &
     | { kind: 'run'; run: Run }
     | { kind: 'model'; runId: string; step: number; message: RunMessage }
     | { kind: 'call'; runId: string; step: number; call: ToolCall }
+    /** At no known time: the log has an order, but no clock. */
+    | { kind: 'reset'; runId: string; step: number; reset: Reset }
   );
 
 export function spanOfRun(run: Run, now: number): Span {
@@ -51,13 +54,16 @@ export function spansWithin(
   run: Run,
   messages: readonly RunMessage[],
   calls: readonly ToolCall[],
+  resets: readonly Reset[],
   now: number,
 ): Span[] {
   const begun = Date.parse(run.startedAt ?? run.createdAt);
   const spans: Span[] = [];
+  const left = resets.filter(({ runId }) => runId === run.id);
   let asked = begun;
   for (const message of messages.filter(({ role }) => role === 'assistant')) {
     const step = message.stepNumber;
+    while (left[0] && left[0].step <= step) spans.push(spanOfReset(left.shift() as Reset));
     const answered = Date.parse(message.createdAt);
     if (answered >= begun) {
       spans.push({
@@ -90,5 +96,21 @@ export function spansWithin(
       });
     }
   }
-  return spans;
+  return [...spans, ...left.map(spanOfReset)];
+}
+
+function spanOfReset(reset: Reset): Span {
+  const { runId, seq, step } = reset;
+  return { kind: 'reset', runId, step, reset, key: `reset ${seq}`, pieces: [], took: 0 };
+}
+
+/** Puts the runs that a run started between its spans, by the time at which they were created. */
+export function withChildren(spans: readonly Span[], children: readonly Run[], now: number): Span[] {
+  const all = [...spans];
+  for (const child of children) {
+    const created = Date.parse(child.createdAt);
+    const next = all.findIndex(({ pieces }) => pieces[0] !== undefined && pieces[0].from > created);
+    all.splice(next < 0 ? all.length : next, 0, spanOfRun(child, now));
+  }
+  return all;
 }

@@ -1,0 +1,180 @@
+// What can be done with a run: cancel, continue, retry, fork, compare and export it.
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link, useNavigate } from '@tanstack/react-router';
+import { Columns2, Download, GitFork, Play, RefreshCw, ScrollText, Square } from 'lucide-react';
+import { useState } from 'react';
+import { api, query, type Schemas } from '../api/http';
+import { outbox } from '../chat/outbox';
+import { ErrorNote } from '../ui/parts';
+
+type Run = Schemas['RunDetail'];
+
+export const ENDED = ['completed', 'failed', 'cancelled', 'paused'];
+
+interface ActionsProps {
+  run: Run;
+  /** Of all runs. */
+  history: string;
+  /** The run goes on in another turn. */
+  onResumed: () => void;
+}
+
+export function Actions({ run, history, onResumed }: ActionsProps) {
+  const queries = useQueryClient();
+  const [more, setMore] = useState<'fork' | 'compare' | null>(null);
+  const toggle = (what: 'fork' | 'compare') => setMore(more === what ? null : what);
+  const changed = () => queries.invalidateQueries({ queryKey: ['run', run.id] });
+  const cancel = useMutation({
+    mutationFn: () => api(`/api/runs/${run.id}/cancel`, { method: 'POST' }),
+    onSuccess: changed,
+  });
+  const resume = useMutation({
+    mutationFn: () => api(`/api/runs/${run.id}/resume`, { method: 'POST', body: {} }),
+    onSuccess: () => {
+      onResumed();
+      return changed();
+    },
+  });
+  const navigate = useNavigate();
+  /** The same input again: in the conversation, or as a new run. */
+  const retry = useMutation({
+    mutationFn: async () => {
+      const { conversationId, input } = run;
+      if (conversationId) {
+        void outbox.add({ place: conversationId, message: input })?.catch(() => {});
+        return navigate({ to: '/c/$id', params: { id: conversationId } });
+      }
+      const body = { step: 0 };
+      const { runId } = await api<Schemas['Triggered']>(`/api/runs/${run.id}/fork`, { method: 'POST', body });
+      return navigate({ to: '/runs/$id', params: { id: runId } });
+    },
+  });
+  const failed = cancel.error ?? resume.error ?? retry.error;
+  return (
+    <>
+      <div className="actions">
+        {ENDED.includes(run.state) ? null : (
+          <button type="button" onClick={() => cancel.mutate()}>
+            <Square className="icon" /> Cancel
+          </button>
+        )}
+        {run.state === 'paused' ? (
+          <button type="button" className="primary" onClick={() => resume.mutate()}>
+            <Play className="icon" /> Continue
+          </button>
+        ) : null}
+        {['failed', 'cancelled'].includes(run.state) && !run.parentRunId ? (
+          <button type="button" disabled={retry.isPending} onClick={() => retry.mutate()}>
+            <RefreshCw className="icon" /> Retry
+          </button>
+        ) : null}
+        <Link to="/runs/$id/log" params={{ id: run.id }} className="button">
+          <ScrollText className="icon" /> Log
+        </Link>
+        <button type="button" aria-expanded={more === 'compare'} onClick={() => toggle('compare')}>
+          <Columns2 className="icon" /> Compare
+        </button>
+        {ENDED.includes(run.state) ? (
+          <button type="button" aria-expanded={more === 'fork'} onClick={() => toggle('fork')}>
+            <GitFork className="icon" /> Fork
+          </button>
+        ) : null}
+        <a href={`${history}/${run.id}/export`} download={`run-${run.id}.json`} className="button">
+          <Download className="icon" /> Export
+        </a>
+      </div>
+      {failed ? <ErrorNote error={failed} /> : null}
+      {more === 'fork' ? <Fork run={run} /> : null}
+      {more === 'compare' ? <Compare run={run} history={history} /> : null}
+    </>
+  );
+}
+
+/** Starts a new run from the state of this one after a step, with an optional new message. */
+function Fork({ run }: { run: Run }) {
+  const navigate = useNavigate();
+  const [step, setStep] = useState(Math.max(0, run.totalSteps - 1));
+  const [message, setMessage] = useState('');
+  const fork = useMutation({
+    mutationFn: () =>
+      api<{ runId: string }>(`/api/runs/${run.id}/fork`, {
+        method: 'POST',
+        body: { step, ...(message.trim() && { message: message.trim() }) },
+      }),
+    onSuccess: ({ runId }) => navigate({ to: '/runs/$id', params: { id: runId } }),
+  });
+  return (
+    <form
+      className="aside note"
+      onSubmit={(event) => {
+        event.preventDefault();
+        fork.mutate();
+      }}
+    >
+      <label>
+        Fork after step{' '}
+        <input
+          type="number"
+          min={0}
+          max={run.totalSteps}
+          value={step}
+          required
+          autoFocus
+          onChange={(event) => setStep(event.currentTarget.valueAsNumber)}
+        />
+      </label>
+      <label className="fill">
+        {step === 0 ? 'New input' : 'Next message'}{' '}
+        <input value={message} placeholder="Optional" onChange={(event) => setMessage(event.currentTarget.value)} />
+      </label>
+      <button type="submit" className="primary" disabled={Number.isNaN(step) || fork.isPending}>
+        Create fork
+      </button>
+      {fork.isError ? <ErrorNote error={fork.error} /> : null}
+    </form>
+  );
+}
+
+/** Chooses the other run: one of the same agent, or any by its number. */
+function Compare({ run, history }: { run: Run; history: string }) {
+  const navigate = useNavigate();
+  const others = useQuery({
+    queryKey: ['runs', 'of', run.agent],
+    queryFn: () => api<Schemas['RunPage']>(`${history}${query({ agent: run.agent, limit: 50 })}`),
+  });
+  return (
+    <form
+      className="aside note"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const other = String(new FormData(event.currentTarget).get('other')).trim();
+        if (other) void navigate({ to: '/runs/$id/compare/$other', params: { id: run.id, other } });
+      }}
+    >
+      <label className="fill">
+        Compare with run{' '}
+        <input
+          name="other"
+          list="others"
+          required
+          autoFocus
+          placeholder="Choose a run or enter its ID"
+          autoComplete="off"
+        />
+      </label>
+      <datalist id="others">
+        {others.data?.items
+          .filter((other) => other.id !== run.id)
+          .map((other) => (
+            <option key={other.id} value={other.id}>
+              {other.agent ?? 'Plain chat'}, {other.state}, {new Date(other.createdAt).toLocaleString()}
+            </option>
+          ))}
+      </datalist>
+      <button type="submit" className="primary">
+        Compare
+      </button>
+      {others.isError ? <ErrorNote error={others.error} /> : null}
+    </form>
+  );
+}
