@@ -1,36 +1,55 @@
-// Lists dead letter jobs. Those of no run can be retried, one by one or the selected ones together.
+// Lists dead letter jobs, with filters. Those of no run can be retried: one by one, the selected ones, or all that match.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { RefreshCw } from 'lucide-react';
 import { useState } from 'react';
 import { api, type Schemas } from '../api/http';
+import { confirmed } from '../ui/Dialog';
 import { Ago, ErrorNote } from '../ui/parts';
 import { Wide } from '../ui/Wide';
+import { containsWords } from '../ui/words';
 
 type Operations = Schemas['Operations'];
 type DeadJob = Operations['deadJobs'][number];
 
-export function DeadJobs({ jobs, path }: { jobs: Operations['deadJobs']; path: string }) {
+interface Retried {
+  /** The last answer of the server. */
+  detail: string;
+  done: number;
+  failed: { id: number; error: unknown }[];
+}
+
+export function DeadJobs({ operations, path }: { operations: Operations; path: string }) {
+  const jobs = operations.deadJobs;
+  const dead = operations.queues.reduce((sum, queue) => sum + queue.dead, 0);
   const queries = useQueryClient();
   const [kind, setKind] = useState('');
+  const [words, setWords] = useState('');
   const [chosen, setChosen] = useState<ReadonlySet<number>>(new Set());
   const retry = useMutation({
     mutationFn: async (ids: readonly number[]) => {
-      const answers: string[] = [];
-      for (const id of ids)
-        answers.push((await api<Schemas['RetriedBody']>(`${path}/jobs/${id}/retry`, { method: 'POST' })).detail);
-      return answers.length === 1 ? (answers[0] ?? '') : `${answers.length} jobs are available again`;
+      const retried: Retried = { detail: '', done: 0, failed: [] };
+      for (const id of ids) {
+        try {
+          const { detail } = await api<Schemas['RetriedBody']>(`${path}/jobs/${id}/retry`, { method: 'POST' });
+          Object.assign(retried, { detail, done: retried.done + 1 });
+        } catch (error) {
+          retried.failed.push({ id, error });
+        }
+      }
+      return retried;
     },
-    onSettled: () => {
-      setChosen(new Set());
+    onSuccess: ({ failed }) => {
+      // Those that failed stay selected.
+      setChosen(new Set(failed.map(({ id }) => id)));
       return queries.invalidateQueries({ queryKey: ['operations'] });
     },
   });
   const kinds = [...new Set(jobs.map((job) => job.kind))].sort();
-  const shown = jobs.filter((job) => kind === '' || job.kind === kind);
+  const shown = jobs.filter((job) => (kind === '' || job.kind === kind) && matches(job, words));
   // The job of a run that has ended is not retried: its message is sent again.
-  const retried = shown.filter(({ runId }) => !runId).map(({ id }) => id);
-  const selected = retried.filter((id) => chosen.has(id));
+  const retriable = shown.filter(({ runId }) => !runId).map(({ id }) => id);
+  const selected = retriable.filter((id) => chosen.has(id));
   const choose = (ids: readonly number[], isChosen: boolean) => {
     const next = new Set(chosen);
     for (const id of ids) {
@@ -39,10 +58,32 @@ export function DeadJobs({ jobs, path }: { jobs: Operations['deadJobs']; path: s
     }
     setChosen(next);
   };
+  const retryAll = async () => {
+    const what = retriable.length === 1 ? '1 job' : `${retriable.length} jobs`;
+    const isAgreed = await confirmed({
+      title: `Retry ${what}?`,
+      detail: 'Each becomes a new job that is available at once. If the cause is not fixed, it fails again.',
+      action: `Retry ${what}`,
+    });
+    if (isAgreed) retry.mutate(retriable);
+  };
   return (
-    <section>
+    <section id="dead-jobs">
       <div className="heading">
         <h2>Dead letter jobs</h2>
+        {jobs.length > 0 ? (
+          <label>
+            Filter{' '}
+            <input
+              type="search"
+              className="small"
+              value={words}
+              placeholder="Kind, queue, ID or error"
+              autoComplete="off"
+              onChange={(event) => setWords(event.target.value)}
+            />
+          </label>
+        ) : null}
         {kinds.length > 1 ? (
           <label>
             Kind{' '}
@@ -61,23 +102,45 @@ export function DeadJobs({ jobs, path }: { jobs: Operations['deadJobs']; path: s
             <RefreshCw className="icon" /> Retry {selected.length} selected
           </button>
         ) : null}
+        {retriable.length > 0 ? (
+          <button type="button" className="small" disabled={retry.isPending} onClick={() => void retryAll()}>
+            <RefreshCw className="icon" /> Retry all that match ({retriable.length})
+          </button>
+        ) : null}
       </div>
-      <div role="status">{retry.isSuccess ? <p className="note">{retry.data}</p> : null}</div>
-      {retry.isError ? <ErrorNote error={retry.error} /> : null}
+      {dead > jobs.length ? (
+        <p className="quiet">
+          The newest {jobs.length} of {dead.toLocaleString('en')} are listed. Retry these to see older ones.
+        </p>
+      ) : null}
+      <div role="status">
+        {retry.data && retry.data.done > 0 ? <p className="note">{doneWords(retry.data)}</p> : null}
+      </div>
+      {retry.data?.failed[0] ? (
+        <>
+          <ErrorNote error={retry.data.failed[0].error} />
+          <p className="quiet">
+            {retry.data.failed.length} of {retry.data.failed.length + retry.data.done} jobs were not retried. They are still
+            selected.
+          </p>
+        </>
+      ) : null}
       {jobs.length === 0 ? (
         <p className="quiet">No dead letter jobs.</p>
+      ) : shown.length === 0 ? (
+        <p className="quiet">No jobs match these filters.</p>
       ) : (
         <Wide>
           <table>
             <thead>
               <tr>
                 <th scope="col" className="chooser">
-                  {retried.length > 0 ? (
+                  {retriable.length > 0 ? (
                     <input
                       type="checkbox"
                       aria-label="Select all jobs"
-                      checked={selected.length === retried.length}
-                      onChange={(event) => choose(retried, event.target.checked)}
+                      checked={selected.length === retriable.length}
+                      onChange={(event) => choose(retriable, event.target.checked)}
                     />
                   ) : null}
                 </th>
@@ -107,6 +170,14 @@ export function DeadJobs({ jobs, path }: { jobs: Operations['deadJobs']; path: s
       )}
     </section>
   );
+}
+
+function matches({ id, kind, queue, lastError }: DeadJob, words: string): boolean {
+  return containsWords([id, kind, queue, lastError].join(' '), words);
+}
+
+function doneWords({ detail, done }: Retried): string {
+  return done === 1 ? detail : `${done} jobs are available again`;
 }
 
 interface DeadRowProps {

@@ -1,4 +1,4 @@
-// Shows the project's operations: queues, runs of the last hour, dead letter jobs that can be retried, and the worker fleet.
+// Shows the project's operations: queues, runs of the last hour, failures by kind, dead letter jobs that can be retried, and the worker fleet.
 import { useQuery } from '@tanstack/react-query';
 import { api, type Schemas } from '../api/http';
 import { isAdmin, useMe } from '../api/me';
@@ -8,6 +8,8 @@ import { useTitle } from '../ui/title';
 import { Wide } from '../ui/Wide';
 import { minuteOf, RunsChart, seconds, TimesChart } from './charts';
 import { DeadJobs } from './DeadJobs';
+import { Failures } from './Failures';
+import { useFailedRuns } from './failedRuns';
 import { Health } from './Health';
 
 type Operations = Schemas['Operations'];
@@ -30,6 +32,7 @@ export function OperationsView() {
     refetchInterval: REFRESH_MS,
     enabled: mayLook,
   });
+  const failed = useFailedRuns(me.projectId, mayLook);
   return (
     <main id="main" className="page wide">
       <div className="title">
@@ -49,7 +52,7 @@ export function OperationsView() {
       {operations.isError ? <ErrorNote error={operations.error} /> : null}
       {operations.data ? (
         <>
-          <Health operations={operations.data} />
+          <Health operations={operations.data} failed={failed.data?.kinds ?? []} />
           <Now operations={operations.data} />
           <div className="charts">
             <RunsChart hour={operations.data.hour} minutes={operations.data.minutes} />
@@ -63,7 +66,8 @@ export function OperationsView() {
           </div>
           <Folded label="Show as table">{() => <Figures operations={operations.data} />}</Folded>
           <Queues queues={operations.data.queues} />
-          <DeadJobs jobs={operations.data.deadJobs} path={path} />
+          <Failures reading={failed} />
+          <DeadJobs operations={operations.data} path={path} />
           <Workers workers={operations.data.workers} />
           <Process process={operations.data.api} />
         </>
@@ -78,6 +82,7 @@ function Now({ operations: { queues, workers, hour } }: { operations: Operations
     queues.reduce((all, queue) => all + count(queue), 0);
   const alive = workers.filter((worker) => worker.alive);
   const oldest = Math.max(0, ...queues.map((queue) => queue.oldestAvailableS ?? 0));
+  const ended = hour.completed + hour.failed + hour.cancelled;
   return (
     <div className="tiles">
       <Facts>
@@ -101,11 +106,19 @@ function Now({ operations: { queues, workers, hour } }: { operations: Operations
           )}
         </Fact>
         <Fact name="Finished in the last hour">
-          {hour.completed + hour.failed + hour.cancelled}
-          {hour.failed > 0 ? <span className="quiet">{hour.failed} failed</span> : null}
+          {ended}
+          <span className="quiet">
+            {(ended / 60).toFixed(1)} per minute{hour.failed > 0 ? `, ${hour.failed} failed` : ''}
+          </span>
         </Fact>
-        <Fact name="Wait time, p50">{seconds(hour.waitedP50S)}</Fact>
-        <Fact name="Duration, p50">{seconds(hour.tookP50S)}</Fact>
+        <Fact name="Wait time, p50">
+          {seconds(hour.waitedP50S)}
+          <span className="quiet">p95 {seconds(hour.waitedP95S)}</span>
+        </Fact>
+        <Fact name="Duration, p50">
+          {seconds(hour.tookP50S)}
+          <span className="quiet">p95 {seconds(hour.tookP95S)}</span>
+        </Fact>
       </Facts>
     </div>
   );
@@ -147,7 +160,7 @@ function Figures({ operations: { hour, minutes } }: { operations: Operations }) 
 
 function Queues({ queues }: { queues: Operations['queues'] }) {
   return (
-    <section>
+    <section id="queues">
       <h2>Queues</h2>
       <Wide>
         <table>
@@ -180,7 +193,7 @@ function Queues({ queues }: { queues: Operations['queues'] }) {
 
 function Workers({ workers }: { workers: Operations['workers'] }) {
   return (
-    <section>
+    <section id="workers">
       <h2>Workers</h2>
       {workers.length === 0 ? (
         <p className="note bad">
@@ -237,7 +250,7 @@ function Workers({ workers }: { workers: Operations['workers'] }) {
 function Process({ process }: { process: Operations['api'] }) {
   const pool = ({ open, idle, max }: Schemas['ConnectionsBody']) => `${open - idle} of ${max} in use`;
   return (
-    <section>
+    <section id="api-process">
       <h2>API process</h2>
       <Facts>
         <Fact name="Wake-ups">{WAKEUPS[process.wakeups] ?? process.wakeups}</Fact>

@@ -1,4 +1,5 @@
-// Charts of the last hour, one column per minute. A text summary and the table below serve readers who can't see them.
+// Charts of the last hour, one column per minute. The pointer, or the arrow keys, choose a minute whose values are shown below. A text summary and
+// the table below the charts serve readers who can't see them.
 import { type ReactNode, useState } from 'react';
 import type { Schemas } from '../api/http';
 import { duration } from '../ui/parts';
@@ -38,8 +39,9 @@ const MARK_MIN = 15;
 
 function Chart({ title, summary, legend, top, middle, minutes, describe, children }: ChartProps) {
   const [at, setAt] = useState<number | null>(null);
-  const hovered = at === null ? undefined : minutes[at];
-  const marks = minutes.filter((_, nth) => (minutes.length - 1 - nth) % MARK_MIN === 0);
+  const last = minutes.length - 1;
+  const chosen = at === null ? undefined : minutes[at];
+  const marks = minutes.filter((_, nth) => (last - nth) % MARK_MIN === 0);
   return (
     <figure className="chart">
       <figcaption>
@@ -65,7 +67,7 @@ function Chart({ title, summary, legend, top, middle, minutes, describe, childre
           onPointerMove={({ currentTarget, clientX }) => {
             const { left, width } = currentTarget.getBoundingClientRect();
             const nth = Math.floor(((clientX - left) / width) * minutes.length);
-            setAt(Math.min(minutes.length - 1, Math.max(0, nth)));
+            setAt(Math.min(last, Math.max(0, nth)));
           }}
           onPointerLeave={() => setAt(null)}
         >
@@ -81,6 +83,19 @@ function Chart({ title, summary, legend, top, middle, minutes, describe, childre
             ))}
           </svg>
         </div>
+        {/* For the keyboard, and for screen readers; the pointer has the picture. */}
+        <input
+          type="range"
+          className="minute"
+          aria-label={`Minute of the chart: ${title}`}
+          aria-valuetext={chosen ? `${minuteOf(chosen)}: ${describe(chosen)}` : summary}
+          min={0}
+          max={last}
+          value={at ?? last}
+          onChange={(event) => setAt(event.currentTarget.valueAsNumber)}
+          onFocus={() => setAt(at ?? last)}
+          onBlur={() => setAt(null)}
+        />
         <div className="axis quiet" aria-hidden="true">
           {marks.map((pace) => (
             <span key={pace.from}>{minuteOf(pace)}</span>
@@ -88,9 +103,7 @@ function Chart({ title, summary, legend, top, middle, minutes, describe, childre
         </div>
       </div>
       <p className="readout quiet" aria-hidden="true">
-        {hovered
-          ? `${minuteOf(hovered)}: ${describe(hovered)}`
-          : `Last hour: ${summary.replace(' in the last hour', '')}`}
+        {chosen ? `${minuteOf(chosen)}: ${describe(chosen)}` : `Last hour: ${summary.replace(' in the last hour', '')}`}
       </p>
     </figure>
   );

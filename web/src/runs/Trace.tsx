@@ -74,7 +74,6 @@ export function Trace({ run, tree, log, history, isLive }: TraceProps) {
           ))}
           <span>{duration(total)}</span>
         </div>
-        {/* biome-ignore lint/a11y/noNoninteractiveElementInteractions: its buttons have the focus; the list handles their arrow keys. */}
         <ol className="waterfall" onKeyDown={walk}>
           {root ? <RunRows run={root} shared={shared} /> : null}
         </ol>
@@ -94,7 +93,7 @@ export function Trace({ run, tree, log, history, isLive }: TraceProps) {
 /** Arrow keys select the rows above and below, and open and close runs. */
 function walk(event: KeyboardEvent<HTMLOListElement>): void {
   const rows = [...event.currentTarget.querySelectorAll<HTMLElement>('.span')];
-  const at = rows.findIndex((row) => row === document.activeElement);
+  const at = rows.indexOf(document.activeElement as HTMLElement);
   const row = rows[at];
   if (!row || event.ctrlKey || event.metaKey || event.altKey) return;
   const to = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: rows.length - 1 }[event.key];

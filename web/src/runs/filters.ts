@@ -1,4 +1,5 @@
 // The filters of the list of runs, as its address and saved views hold them.
+import { containsWords } from '../ui/words';
 
 export const STATES = ['queued', 'running', 'waiting', 'paused', 'completed', 'failed', 'cancelled'] as const;
 
@@ -68,11 +69,7 @@ interface Searched {
 
 /** Whether a run contains all the words. */
 export function matches({ id, agent, model, error, errorCode }: Searched, words: string): boolean {
-  const searched = [id, agent ?? 'plain', model, error, errorCode].join(' ').toLowerCase();
-  return words
-    .toLowerCase()
-    .split(/\s+/)
-    .every((word) => searched.includes(word));
+  return containsWords([id, agent ?? 'plain', model, error, errorCode].join(' '), words);
 }
 
 function text(value: unknown): string | undefined {
