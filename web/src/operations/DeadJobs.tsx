@@ -120,8 +120,8 @@ export function DeadJobs({ operations, path }: { operations: Operations; path: s
         <>
           <ErrorNote error={retry.data.failed[0].error} />
           <p className="quiet">
-            {retry.data.failed.length} of {retry.data.failed.length + retry.data.done} jobs were not retried. They are still
-            selected.
+            {retry.data.failed.length} of {retry.data.failed.length + retry.data.done} jobs were not retried. They are
+            still selected.
           </p>
         </>
       ) : null}

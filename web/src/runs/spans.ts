@@ -104,12 +104,12 @@ function spanOfReset(reset: Reset): Span {
   return { kind: 'reset', runId, step, reset, key: `reset ${seq}`, pieces: [], took: 0 };
 }
 
-/** Puts the runs that a run started between its spans, by the time at which they were created. */
+/** Puts the runs that a run started behind the step that started them. */
 export function withChildren(spans: readonly Span[], children: readonly Run[], now: number): Span[] {
   const all = [...spans];
   for (const child of children) {
     const created = Date.parse(child.createdAt);
-    const next = all.findIndex(({ pieces }) => pieces[0] !== undefined && pieces[0].from > created);
+    const next = all.findIndex(({ kind, pieces }) => kind === 'model' && (pieces[0]?.to ?? 0) > created);
     all.splice(next < 0 ? all.length : next, 0, spanOfRun(child, now));
   }
   return all;

@@ -1,0 +1,376 @@
+// How users observe the system: the list of runs with its filters and saved views, the trace of a run, and operations. In a real browser over a real
+// `rejoin dev`.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { accessible, agree, signedIn } from './support/browser.mjs';
+import { lastQuestion, story, storyReply } from './support/chat.mjs';
+import { deadJob } from './support/database.mjs';
+import { until } from './support/dev.mjs';
+import { skip, stage } from './support/stage.mjs';
+
+function reply(messages) {
+  const text = lastQuestion(messages);
+  const isAnswered = messages.at(-1).role === 'tool';
+  if (text.includes('refuse this')) return { refusal: 'The parameter is wrong.' };
+  if (text.includes('break off')) return { text: 'These words came before it broke.', paceMs: 1, breaks: true };
+  if (text.includes('delegate') && !isAnswered) {
+    const agents = [{ agent_name: 'helper', task: 'a story of helpers', timeout: null, resume_run_id: null }];
+    return { tools: [{ name: 'spawn_agents', arguments: { agents } }] };
+  }
+  if (text.includes('delegate')) return { text: 'They found **it**.', paceMs: 0 };
+  if (text.includes('story of')) return storyReply(text, { helpers: 5 });
+  return { text: 'Well.', paceMs: 0 };
+}
+
+const { dev, browser } = await stage(reply, {});
+const agent = skip || (await dev.agent('asker', ['spawn_agents']));
+if (!skip) await dev.agent('helper', []);
+
+const ofProject = (path) => `/api/projects/${dev.projectId}${path}`;
+const link = (page, name) => page.getByRole('link', { name, exact: true });
+const button = (page, name) => page.getByRole('button', { name, exact: true });
+const select = (page, name) => page.getByRole('combobox', { name, exact: true });
+const views = (page) => page.getByRole('navigation', { name: 'Saved views' });
+const detail = (page) => page.getByRole('region', { name: 'Selected span' });
+const isFocused = (locator) => locator.evaluate((element) => element === document.activeElement);
+const short = (id) => id.slice(-12);
+
+/** Starts a run; its id. */
+async function begin(input) {
+  const { status, body } = await dev.api(ofProject(`/agents/${agent}/trigger`), { method: 'POST', body: { input } });
+  assert.equal(status, 202, JSON.stringify(body));
+  return body.runId;
+}
+
+/** The run, once it is over. */
+async function ended(input) {
+  const id = await begin(input);
+  return over(id);
+}
+
+function over(id) {
+  return until(`the run ${id} ends`, async () => {
+    const { body } = await dev.api(ofProject(`/agent-runs/${id}`));
+    return ['completed', 'failed', 'cancelled', 'paused'].includes(body.state) && body;
+  });
+}
+
+test('the list of runs is filtered by what its address holds', { skip }, async () => {
+  const good = await ended('hello');
+  const bad = await ended('refuse this');
+  assert.deepEqual([good.state, bad.state], ['completed', 'failed']);
+  const { context, page, faults } = await signedIn(browser, dev);
+  await page.goto(`${dev.url}/runs`);
+  const row = (run) => page.getByRole('row').filter({ hasText: short(run.id) });
+  await row(good).waitFor();
+  await page.getByRole('checkbox', { name: 'Failed only' }).check();
+  await page.waitForURL(/state=failed/);
+  await row(good).waitFor({ state: 'detached' });
+  await row(bad).waitFor();
+  assert.equal(await select(page, 'State').inputValue(), 'failed');
+  await select(page, 'Time').selectOption('hour');
+  await page.waitForURL(/period=hour/);
+  await page.getByRole('searchbox', { name: 'Search' }).fill(bad.errorCode.toUpperCase());
+  await page.waitForURL((url) => url.searchParams.get('q') === bad.errorCode.toUpperCase());
+  await page.getByRole('status').getByText('runs match').waitFor();
+  // A link shows the same.
+  await page.reload();
+  await row(bad).waitFor();
+  assert.equal(await page.getByRole('searchbox', { name: 'Search' }).inputValue(), bad.errorCode.toUpperCase());
+  assert.equal(await row(good).count(), 0);
+  await select(page, 'Time').selectOption('custom');
+  await page.getByLabel('From').fill('2100-01-01T00:00');
+  await page.waitForURL((url) => url.searchParams.has('since'));
+  await page.getByText('No runs match these filters').waitFor();
+  await link(page, 'Clear filters').click();
+  await row(good).waitFor();
+  assert.equal(new URL(page.url()).search, '');
+  assert.equal(await page.getByRole('searchbox', { name: 'Search' }).inputValue(), '');
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('filters are saved as a view, which is renamed and deleted', { skip }, async () => {
+  await ended('hello');
+  const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
+  await page.goto(`${dev.url}/runs`);
+  await page.getByRole('table').waitFor();
+  assert.equal(await button(page, 'Save view').count(), 0, 'there is nothing to save');
+  await page.getByRole('checkbox', { name: 'Failed only' }).check();
+  await button(page, 'Save view').click();
+  const name = page.getByRole('textbox', { name: 'Name of the view' });
+  await name.press('Enter');
+  await views(page).getByText('Enter a name.').waitFor();
+  await accessible(page, 'a view without a name');
+  await name.press('Escape');
+  await until('the focus is back', () => isFocused(button(page, 'Save view')));
+  await button(page, 'Save view').click();
+  await name.fill('Failures');
+  await name.press('Enter');
+  await until('the view has the focus', () => isFocused(link(page, 'Failures')));
+  // Another one, which can't have the same name.
+  await select(page, 'Agent').selectOption('asker');
+  await button(page, 'Save view').click();
+  await name.fill('Failures');
+  await name.press('Enter');
+  await views(page)
+    .getByText(/^Another view has this name/)
+    .waitFor();
+  await name.fill('Of the asker');
+  await name.press('Enter');
+  await link(page, 'Of the asker').waitFor();
+  await page.reload();
+  await link(page, 'Failures').click();
+  await page.waitForURL((url) => !url.searchParams.has('agent') && url.searchParams.get('state') === 'failed');
+  await button(page, 'Rename view: Failures').click();
+  await name.fill('Broken');
+  await name.press('Enter');
+  await link(page, 'Broken').waitFor();
+  assert.equal(await link(page, 'Failures').count(), 0);
+  assert.equal(await link(page, 'Broken').getAttribute('aria-current'), 'page');
+  await accessible(page, 'saved views');
+  await button(page, 'Delete view: Broken').click();
+  await link(page, 'Broken').waitFor({ state: 'detached' });
+  // Its filters stay, and can be saved again.
+  await until('the focus is near', () => isFocused(button(page, 'Save view')));
+  await page.reload();
+  await link(page, 'Of the asker').waitFor();
+  assert.equal(await link(page, 'Broken').count(), 0);
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('a thousand runs are read by pages and searched, and then not read again by themselves', { skip }, async () => {
+  const { context, page, faults } = await signedIn(browser, dev);
+  const run = (nth) => ({
+    id: `00000000-0000-4000-8000-${String(nth).padStart(12, '0')}`,
+    rootRunId: '00000000-0000-4000-8000-000000000000',
+    agent: 'asker',
+    state: nth === 950 ? 'failed' : 'completed',
+    status: 'completed',
+    error: nth === 950 ? 'a needle' : null,
+    createdAt: new Date(Date.UTC(2026, 0, 1) - nth * 1_000).toISOString(),
+    durationMs: nth,
+    totalSteps: 1,
+    stepCount: 1,
+    attempt: 1,
+    depth: 0,
+    restricted: false,
+    usage: { totalTokens: nth },
+  });
+  let asked = 0;
+  await page.route('**/agent-runs?*', (route) => {
+    asked += 1;
+    const first = Number(new URL(route.request().url()).searchParams.get('cursor') ?? 0);
+    const items = Array.from({ length: 100 }, (_, nth) => run(first + nth));
+    return route.fulfill({ json: { items, nextCursor: String(first + 100) } });
+  });
+  await page.clock.install();
+  await page.goto(`${dev.url}/runs`);
+  await page.locator('tbody tr').nth(99).waitFor();
+  await page.getByRole('searchbox', { name: 'Search' }).fill('needle');
+  await page.getByText('1 of 1,000 runs match. Load more to search older runs.').waitFor();
+  await page.locator('tbody').getByText('a needle').waitFor();
+  assert.equal(await page.locator('tbody tr').count(), 1);
+  await page.getByRole('searchbox', { name: 'Search' }).fill('');
+  await page.locator('tbody tr').nth(999).waitFor();
+  await page.getByRole('checkbox', { name: 'Compare 000000000998' }).check();
+  await page.getByText('Select another run to compare').waitFor();
+  await page.getByRole('checkbox', { name: 'Compare 000000000999' }).check();
+  await link(page, 'Compare 2 runs').waitFor();
+  const count = asked;
+  await page.clock.runFor(30_000);
+  assert.equal(asked, count, 'ten pages are not read again and again');
+  await button(page, 'Load more').click();
+  await page.locator('tbody tr').nth(1_099).waitFor();
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('a trace nests sub-agents, and arrow keys go through it', { skip }, async () => {
+  const run = await ended('delegate it');
+  assert.equal(run.state, 'completed');
+  const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
+  await page.goto(`${dev.url}/runs/${run.id}`);
+  const rows = page.locator('.waterfall .span');
+  await rows.filter({ hasText: '2 model' }).waitFor();
+  const names = await page.locator('.waterfall .name').allInnerTexts();
+  assert.deepEqual(
+    names.filter((name) => name !== '1 spawn_agents'),
+    ['asker', '1 model', 'helper', '2 model'],
+  );
+  // The log has what each model call used.
+  await rows.filter({ hasText: '1 model' }).getByText('20 tokens').waitFor();
+  const focused = (text) =>
+    until(`the focus is at ${text}`, () =>
+      page.evaluate((text) => document.activeElement?.innerText.includes(text), text),
+    );
+  // One stop of the Tab key; the arrows go on.
+  await rows.first().focus();
+  await page.keyboard.press('ArrowDown');
+  await focused('1 model');
+  await detail(page).getByRole('heading', { name: 'Model response, step 1' }).waitFor();
+  await detail(page).getByText('Input tokens').waitFor();
+  await detail(page).getByText('Calls spawn_agents').waitFor();
+  await page.keyboard.press('End');
+  await focused('2 model');
+  // Words are rendered, and not shown as JSON.
+  await detail(page).locator('strong').getByText('it', { exact: true }).waitFor();
+  await page.keyboard.press('ArrowUp');
+  await focused('helper');
+  assert.equal(await rows.filter({ hasText: 'helper' }).getAttribute('aria-expanded'), 'false');
+  await page.keyboard.press('ArrowRight');
+  await page.locator('.waterfall .span[aria-expanded="true"]').waitFor();
+  await rows.filter({ hasText: '1 model' }).nth(1).waitFor();
+  await page.keyboard.press('ArrowDown');
+  await focused('1 model');
+  await detail(page).getByText(story('helpers', 5)).waitFor();
+  await accessible(page, 'a step of a sub-agent');
+  // Closed again, the selection is at what was closed.
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('ArrowLeft');
+  await page.locator('.waterfall .span[aria-expanded="false"]').waitFor();
+  await detail(page).getByRole('link', { name: 'Open run' }).waitFor();
+  // Below the trace, messages are messages.
+  const messages = page
+    .locator('section')
+    .filter({ has: page.getByRole('heading', { name: 'Messages', exact: true }) });
+  await messages.locator('summary').last().click();
+  await messages.locator('strong').getByText('it', { exact: true }).waitFor();
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('a reset is a row of the trace, with its reason', { skip }, async () => {
+  const id = await begin('a story of resets');
+  const { context, page, faults } = await signedIn(browser, dev);
+  const busy = await until('a worker is at it', async () => {
+    const { body } = await dev.api(`/api/admin/projects/${dev.projectId}/operations`);
+    return body.workers.find((worker) => worker.busy > 0);
+  });
+  // Once there are some words, its worker is killed.
+  await page.goto(`${dev.url}/runs/${id}/log`);
+  await page.waitForFunction(() => document.querySelector('.shown .markdown')?.textContent.length > 20);
+  process.kill(busy.pid, 'SIGKILL');
+  assert.equal((await over(id)).attempt, 2);
+  await page.goto(`${dev.url}/runs/${id}`);
+  const reset = page.getByRole('button', { name: /^Reset: attempt 2/ });
+  await reset.waitFor();
+  await page.locator('.waterfall .span').nth(2).waitFor();
+  assert.deepEqual(
+    (await page.locator('.waterfall .name').allInnerTexts()).map((name) => name.replaceAll(/\s+/g, ' ')),
+    ['asker 2 attempts', 'Reset: attempt 2', '1 model'],
+  );
+  await reset.click();
+  await detail(page)
+    .getByText(/events? (was|were) discarded/)
+    .waitFor();
+  await detail(page).getByRole('link', { name: 'Show in the log' }).click();
+  await page.locator('.events [aria-selected=true]').getByText('reset', { exact: true }).waitFor();
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('a failed run shows what came of it and what to do, and is retried', { skip }, async () => {
+  const cut = await ended('break off');
+  const { context, page, faults } = await signedIn(browser, dev);
+  await page.goto(`${dev.url}/runs/${cut.id}`);
+  await page.getByRole('region', { name: 'Partial answer' }).getByText('These words came before it broke.').waitFor();
+  await button(page, 'Fork').waitFor();
+  await button(page, 'Retry').click();
+  await page.getByText('Forked from').waitFor();
+  const again = page.url().split('/').at(-1);
+  assert.notEqual(again, cut.id);
+  assert.equal((await over(again)).input, 'break off');
+  const refused = await ended('refuse this');
+  await page.goto(`${dev.url}/runs/${refused.id}`);
+  await page.locator('#main > .note.bad').getByText('Check the model and the parameters').waitFor();
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('operations keep what settings have caused apart, and lead to it', { skip }, async () => {
+  const refused = await ended('refuse this');
+  const cut = await ended('break off');
+  const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
+  await page.goto(`${dev.url}/operations`);
+  await page.getByText(/things? to look at$/).waitFor();
+  const kind = (code) => page.locator('#failures').getByRole('row').filter({ hasText: code });
+  await kind(refused.errorCode).getByText('Settings or input').waitFor();
+  await kind(cut.errorCode).getByText('System', { exact: true }).waitFor();
+  await page.getByRole('link', { name: new RegExp(`because of settings or input: ${refused.errorCode}`) }).click();
+  await page.waitForURL(/#failures$/);
+  await accessible(page, 'operations with failures');
+  await kind(refused.errorCode).getByRole('link').click();
+  await page.waitForURL((url) => url.searchParams.get('q') === refused.errorCode);
+  await page
+    .getByRole('row')
+    .filter({ hasText: short(refused.id) })
+    .waitFor();
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('arrow keys choose a minute of a chart', { skip }, async () => {
+  await ended('hello');
+  const { context, page } = await signedIn(browser, dev);
+  await page.goto(`${dev.url}/operations`);
+  const minute = page.getByRole('slider', { name: 'Minute of the chart: Runs per minute' });
+  await minute.focus();
+  const words = () => minute.getAttribute('aria-valuetext');
+  await until('a minute is chosen', async () => /^\d\d:\d\d: \d+ started/.test(await words()));
+  const last = await words();
+  await page.keyboard.press('ArrowLeft');
+  await until('another one is', async () => (await words()) !== last);
+  const readout = page.locator('.chart').filter({ hasText: 'Runs per minute' }).locator('.readout');
+  await until('it is shown', async () => (await readout.innerText()) === (await words()));
+  await context.close();
+});
+
+test('all dead letter jobs that match are retried, once it is confirmed', { skip }, async () => {
+  const ids = ['no paper', 'no paper left', 'no ink'].map((error) => deadJob(dev, 'print', error));
+  const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
+  await page.goto(`${dev.url}/operations`);
+  const jobs = page.locator('#dead-jobs');
+  await jobs.getByRole('row', { name: /no ink/ }).waitFor();
+  await jobs.getByRole('searchbox', { name: 'Filter' }).fill('paper');
+  await jobs.getByRole('row', { name: /no ink/ }).waitFor({ state: 'detached' });
+  const all = button(page, 'Retry all that match (2)');
+  await all.click();
+  await page.getByRole('dialog', { name: 'Retry 2 jobs?' }).waitFor();
+  await accessible(page, 'the confirmation');
+  await page.keyboard.press('Escape');
+  await until('the focus is back', () => isFocused(all));
+  // One of them is gone by now: the others are retried all the same.
+  await dev.api(`/api/admin/projects/${dev.projectId}/operations/jobs/${ids[0]}/retry`, { method: 'POST' });
+  await all.click();
+  await agree(page, 'Retry 2 jobs');
+  await jobs.getByText('1 of 2 jobs were not retried.').waitFor();
+  await jobs.getByText(`job ${ids[1]} is available again`).waitFor();
+  await jobs.getByText('No jobs match these filters.').waitFor();
+  await jobs.getByRole('searchbox', { name: 'Filter' }).fill('');
+  await jobs.getByRole('row', { name: /no ink/ }).waitFor();
+  assert.deepEqual(
+    faults.filter((fault) => !fault.includes('404')),
+    [],
+  );
+  await context.close();
+});
+
+test('the list of runs is accessible, light and dark, and as narrow as a phone', { skip }, async () => {
+  await ended('refuse this');
+  for (const colorScheme of ['light', 'dark']) {
+    const { context, page } = await signedIn(browser, dev, { bypassCSP: true, colorScheme });
+    await page.goto(`${dev.url}/runs?period=custom`);
+    await page.getByRole('table').waitFor();
+    await accessible(page, `runs, ${colorScheme}`);
+    for (const width of [1280, 640, 320]) {
+      await page.setViewportSize({ width, height: 800 });
+      const overflow = await page.evaluate(
+        () => document.querySelector('#main').scrollWidth - document.querySelector('#main').clientWidth,
+      );
+      assert.ok(overflow <= 0, `nothing sticks out at ${width}`);
+    }
+    await context.close();
+  }
+});
