@@ -11,7 +11,7 @@ import { skip, stage } from './support/stage.mjs';
 function reply(messages) {
   const text = lastQuestion(messages);
   const isAnswered = messages.at(-1).role === 'tool';
-  if (text.includes('refuse this')) return { refusal: 'The parameter is wrong.' };
+  if (text.includes('refuse this')) return { refusal: 'not like this' };
   if (text.includes('break off')) return { text: 'These words came before it broke.', paceMs: 1, breaks: true };
   if (text.includes('delegate') && !isAnswered) {
     const agents = [{ agent_name: 'helper', task: 'a story of helpers', timeout: null, resume_run_id: null }];
@@ -79,7 +79,7 @@ test('the list of runs is filtered by what its address holds', { skip }, async (
   assert.equal(await page.getByRole('searchbox', { name: 'Search' }).inputValue(), bad.errorCode.toUpperCase());
   assert.equal(await row(good).count(), 0);
   await select(page, 'Time').selectOption('custom');
-  await page.getByLabel('From').fill('2100-01-01T00:00');
+  await page.getByLabel('From', { exact: true }).fill('2100-01-01T00:00');
   await page.waitForURL((url) => url.searchParams.has('since'));
   await page.getByText('No runs match these filters').waitFor();
   await link(page, 'Clear filters').click();
@@ -215,7 +215,7 @@ test('a trace nests sub-agents, and arrow keys go through it', { skip }, async (
   await page.keyboard.press('End');
   await focused('2 model');
   // Words are rendered, and not shown as JSON.
-  await detail(page).locator('strong').getByText('it', { exact: true }).waitFor();
+  await detail(page).locator('strong', { hasText: 'it' }).waitFor();
   await page.keyboard.press('ArrowUp');
   await focused('helper');
   assert.equal(await rows.filter({ hasText: 'helper' }).getAttribute('aria-expanded'), 'false');
@@ -236,7 +236,7 @@ test('a trace nests sub-agents, and arrow keys go through it', { skip }, async (
     .locator('section')
     .filter({ has: page.getByRole('heading', { name: 'Messages', exact: true }) });
   await messages.locator('summary').last().click();
-  await messages.locator('strong').getByText('it', { exact: true }).waitFor();
+  await messages.locator('strong', { hasText: 'it' }).waitFor();
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -341,12 +341,18 @@ test('all dead letter jobs that match are retried, once it is confirmed', { skip
   await accessible(page, 'the confirmation');
   await page.keyboard.press('Escape');
   await until('the focus is back', () => isFocused(all));
-  // One of them is gone by now: the others are retried all the same.
-  await dev.api(`/api/admin/projects/${dev.projectId}/operations/jobs/${ids[0]}/retry`, { method: 'POST' });
+  // The others are retried if one of them can't be; that one stays selected.
+  const failing = `**/operations/jobs/${ids[0]}/retry`;
+  const problem = { code: 'dead_job_not_found', detail: 'The job was not found.' };
+  await page.route(failing, (route) => route.fulfill({ status: 404, json: problem }));
   await all.click();
   await agree(page, 'Retry 2 jobs');
   await jobs.getByText('1 of 2 jobs were not retried.').waitFor();
+  await jobs.getByText('The job was not found.').waitFor();
   await jobs.getByText(`job ${ids[1]} is available again`).waitFor();
+  await page.unroute(failing);
+  await button(page, 'Retry 1 selected').click();
+  await jobs.getByText(`job ${ids[0]} is available again`).waitFor();
   await jobs.getByText('No jobs match these filters.').waitFor();
   await jobs.getByRole('searchbox', { name: 'Filter' }).fill('');
   await jobs.getByRole('row', { name: /no ink/ }).waitFor();

@@ -45,7 +45,7 @@ export function FilterForm({ filters, words, onWords }: RunFiltersProps) {
     return () => clearTimeout(timer);
   }, [navigate, words]);
   return (
-    <search className="filters">
+    <search className="filters" aria-label="Filters">
       <label className="fill">
         Search{' '}
         <input
