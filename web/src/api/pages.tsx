@@ -25,13 +25,15 @@ interface Options {
 /** The list at `path`, read by pages; again every `refetchMs`, if given. `narrowedBy` goes into the query string. */
 export function usePages<Item>(key: readonly unknown[], path: string, options: Options = {}): Pages<Item> {
   const { refetchMs = false, refetchPagesMax = Number.POSITIVE_INFINITY } = options;
+  const isShort = (pages: readonly unknown[] | undefined) => (pages?.length ?? 0) <= refetchPagesMax;
   const reading = useInfiniteQuery({
     queryKey: key,
     queryFn: ({ pageParam }) =>
       api<Page<Item>>(`${path}${query({ ...options.narrowedBy, limit: options.limit ?? 50, cursor: pageParam })}`),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.nextCursor ?? null,
-    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) > refetchPagesMax ? false : refetchMs),
+    refetchInterval: ({ state }) => (isShort(state.data?.pages) ? refetchMs : false),
+    refetchOnWindowFocus: ({ state }) => isShort(state.data?.pages),
   });
   return { items: reading.data?.pages.flatMap((page) => page.items) ?? [], reading };
 }

@@ -54,21 +54,15 @@ function KindRow({ kind: { code, runs, advice } }: { kind: Kind }) {
     <tr>
       <th scope="row">{code === '' ? 'Other members’ runs' : <code>{code}</code>}</th>
       <td>{code === '' ? 'Unknown' : advice === undefined ? 'System' : 'Settings or input'}</td>
-      <td className="number">
-        {code === '' ? (
-          runs.length
-        ) : (
-          <Link
-            to="/runs"
-            search={{ state: 'failed', period: 'day', q: code }}
-            aria-label={`${runs.length} runs: ${code}`}
-          >
-            {runs.length}
-          </Link>
-        )}
-      </td>
+      <td className="number">{runs.length}</td>
       <td>
-        <Ago at={newest?.finishedAt} />
+        {newest && !newest.restricted ? (
+          <Link to="/runs/$id" params={{ id: newest.id }} aria-label={`Newest run: ${code}`}>
+            <Ago at={newest.finishedAt} />
+          </Link>
+        ) : (
+          <Ago at={newest?.finishedAt} />
+        )}
       </td>
       <td className="wraps">
         {newest?.error ?? '—'} {advice ? <span className="quiet">{advice}</span> : null}

@@ -37,7 +37,7 @@ export function useFailedRuns(projectId: string, isEnabled: boolean) {
 function kindsOf(runs: readonly Run[]): Kind[] {
   const byCode = new Map<string, Run[]>();
   for (const run of runs) {
-    const code = run.errorCode ?? '';
+    const code = run.restricted ? '' : (run.errorCode ?? 'unknown');
     byCode.set(code, [...(byCode.get(code) ?? []), run]);
   }
   return [...byCode]

@@ -8,17 +8,19 @@ import { PERIODS, type RunFilters, STATES } from './filters';
 
 /** Pause in typing after which the address follows, in milliseconds. */
 const TYPING_MS = 300;
-/** The maximum of a page; further agents are offered once their runs are filtered by the address. */
+/** The maximum of a page. */
 const AGENTS_MAX = 200;
 
-interface RunFiltersProps {
+interface FilterFormProps {
   filters: RunFilters;
+  /** The agents of the listed runs: some cannot be chosen for a chat, and some were deleted. */
+  seenAgents: readonly string[];
   /** What is in the search field, which the address does not hold yet. */
   words: string;
   onWords: (words: string) => void;
 }
 
-export function FilterForm({ filters, words, onWords }: RunFiltersProps) {
+export function FilterForm({ filters, seenAgents, words, onWords }: FilterFormProps) {
   const me = useMe();
   const navigate = useNavigate({ from: '/runs' });
   const { agent, state, period, since, until, q = '' } = filters;
@@ -27,7 +29,8 @@ export function FilterForm({ filters, words, onWords }: RunFiltersProps) {
     queryFn: () => api<Schemas['AgentPage']>(`/api/projects/${me.projectId}/agents?limit=${AGENTS_MAX}`),
     staleTime: 60_000,
   });
-  const names = new Set([...(agents.data?.items.map(({ name }) => name) ?? []), ...(agent ? [agent] : [])]);
+  const known = agents.data?.items.map(({ name }) => name) ?? [];
+  const names = new Set([...known, ...seenAgents, ...(agent ? [agent] : [])]);
   const change = (to: RunFilters, replace = false) => void navigate({ search: (now) => ({ ...now, ...to }), replace });
   /** The words that the address got from the field last: other ones come from a link, and belong into the field. */
   const written = useRef(q);

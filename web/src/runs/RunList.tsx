@@ -69,7 +69,12 @@ export function RunList() {
         </div>
       </div>
       <SavedViews filters={filters} />
-      <FilterForm filters={filters} words={words} onWords={setWords} />
+      <FilterForm
+        filters={filters}
+        seenAgents={runs.items.flatMap((run) => run.agent ?? [])}
+        words={words}
+        onWords={setWords}
+      />
       {isError ? <ErrorNote error={error} /> : null}
       {cancel.isError ? <ErrorNote error={cancel.error} /> : null}
       {isPending ? <Waiting what="runs" /> : null}
@@ -128,7 +133,7 @@ function foundWords(found: number, read: number, hasMore: boolean, isSearching: 
 
 interface RowProps {
   run: Run;
-  /** The current one: what a row says about the time is as old as its last change. */
+  /** The current one: a row that is not rendered again would show an old “2 minutes ago”. */
   minute: number;
   isChosen: boolean;
   onChoose: (id: string) => void;

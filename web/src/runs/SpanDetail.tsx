@@ -83,7 +83,7 @@ function OfRun({ run, isOwn }: { run: Run; isOwn: boolean }) {
         </p>
       ) : null}
       {isOwn ? (
-        <p className="quiet">Select a span to see its input and output.</p>
+        <p className="quiet">Select a row, also with the arrow keys, to see its input and output.</p>
       ) : (
         <Link to="/runs/$id" params={{ id: run.id }} className="button">
           Open run

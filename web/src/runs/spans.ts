@@ -109,8 +109,10 @@ export function withChildren(spans: readonly Span[], children: readonly Run[], n
   const all = [...spans];
   for (const child of children) {
     const created = Date.parse(child.createdAt);
-    const next = all.findIndex(({ kind, pieces }) => kind === 'model' && (pieces[0]?.to ?? 0) > created);
-    all.splice(next < 0 ? all.length : next, 0, spanOfRun(child, now));
+    let next = all.findIndex(({ kind, pieces }) => kind === 'model' && (pieces[0]?.to ?? 0) > created);
+    if (next < 0) next = all.length;
+    while (all[next - 1]?.kind === 'reset') next -= 1;
+    all.splice(next, 0, spanOfRun(child, now));
   }
   return all;
 }
