@@ -1,16 +1,20 @@
-// Draws an object among its neighbours: incoming relationships on the left, outgoing ones on the right. Each neighbour is a link.
-import { useQuery } from '@tanstack/react-query';
+// Draws an object among its neighbours: incoming relationships on the left, outgoing ones on the right. Each neighbour is a link, and can be
+// expanded by its own neighbours. Types of relationships can be hidden.
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { useEffect, useMemo, useRef, useState } from 'react';
+import { Minus, Plus } from 'lucide-react';
+import { useMemo, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
-import { Canvas } from '../ui/Canvas';
-import { drawn } from '../ui/columns';
+import { IconButton } from '../ui/Button';
+import { Diagram } from '../ui/Diagram';
 import { ErrorNote } from '../ui/parts';
-import { type NeighbourLayout, NODES_MAX, ofEdges, ofWalk } from './neighbourLayout';
+import { around, type Found, type Neighbours, ofEdges, ofWalk, typesOf } from './neighbours';
 
 /** How large an object is drawn, and how far from others [px]. */
-const SIZES = { width: 160, height: 42, gapX: 56, gapY: 8 };
+const SIZES = { width: 176, height: 42, gapX: 72, gapY: 10 };
+/** Colours of types, in graph.css. */
+const COLOURS = 8;
 
 interface NeighbourhoodProps {
   object: Schemas['GraphObject'];
@@ -20,6 +24,8 @@ interface NeighbourhoodProps {
 export function Neighbourhood({ object, edges }: NeighbourhoodProps) {
   const me = useMe();
   const [isFar, setFar] = useState(false);
+  const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
+  const { expanded, failed, toggle } = useExpanded();
   const walk = useQuery({
     queryKey: ['object', object.id, 'walk'],
     queryFn: () =>
@@ -29,10 +35,13 @@ export function Neighbourhood({ object, edges }: NeighbourhoodProps) {
       }),
     enabled: isFar,
   });
-  const around = useMemo(
-    () => (isFar && walk.data ? ofWalk(object.id, walk.data) : ofEdges(object, edges)),
+  const base = useMemo(
+    () => (isFar && walk.data ? ofWalk(walk.data) : ofEdges(object, edges)),
     [object, edges, isFar, walk.data],
   );
+  const shown = useMemo(() => around(object.id, base, expanded, hidden), [object.id, base, expanded, hidden]);
+  const relationships = typesOf([base, ...expanded.values()]);
+  const types = [...new Set(shown.nodes.map(({ type }) => type))].sort();
   if (edges.outgoingTotal + edges.incomingTotal === 0) return null;
   return (
     <section>
@@ -41,93 +50,133 @@ export function Neighbourhood({ object, edges }: NeighbourhoodProps) {
         <label>
           <input type="checkbox" checked={isFar} onChange={() => setFar(!isFar)} /> One step further
         </label>
-        {around.isCut ? <span className="quiet">Limited to {NODES_MAX} objects</span> : null}
+        <span className="quiet" role="status">
+          {shown.nodes.length} objects{shown.isCut ? '; others are not shown' : ''}
+        </span>
       </div>
+      {relationships.length > 1 ? (
+        <fieldset className="legend">
+          <legend>Relationships</legend>
+          {relationships.map((type) => (
+            <label key={type}>
+              <input
+                type="checkbox"
+                checked={!hidden.has(type)}
+                onChange={() => setHidden(hidden.has(type) ? without(hidden, type) : new Set([...hidden, type]))}
+              />{' '}
+              {type}
+            </label>
+          ))}
+        </fieldset>
+      ) : null}
       {walk.isError ? <ErrorNote error={walk.error} /> : null}
-      <Picture around={around} centre={object.id} />
+      {failed ? <ErrorNote error={failed} /> : null}
+      <Picture shown={shown} centre={object.id} types={types} expanded={expanded} toggle={toggle} />
+      <ul className="legend" aria-label="Types of objects">
+        {types.map((type, nth) => (
+          <li key={type} className={`of-type-${nth % COLOURS}`}>
+            {type}
+          </li>
+        ))}
+      </ul>
     </section>
   );
 }
 
-function Picture({ around: { nodes, lines }, centre }: { around: NeighbourLayout; centre: string }) {
-  const box = useRef<HTMLDivElement>(null);
-  const [about, look] = useState<string | null>(null);
-  const drawing = useMemo(() => {
-    const first = Math.min(...nodes.map(({ column }) => column));
-    const last = Math.max(...nodes.map(({ column }) => column));
-    const columns = Array.from({ length: last - first + 1 }, (_, nth) =>
-      nodes.filter(({ column }) => column === first + nth).map(({ id }) => id),
-    );
-    return drawn(
-      columns,
-      lines.map(({ from, to }) => [from, to] as const),
-      SIZES,
-    );
-  }, [nodes, lines]);
-  const middle = drawing.at(centre);
-  // The object itself is in the middle of what is seen.
-  useEffect(() => {
-    const element = box.current;
-    if (!element) return;
-    element.scrollLeft = middle.x + SIZES.width / 2 - element.clientWidth / 2;
-    element.scrollTop = middle.y + SIZES.height / 2 - element.clientHeight / 2;
-  }, [middle.x, middle.y]);
-  const isAbout = ({ from, to }: NeighbourLayout['lines'][number]) =>
-    about !== null && (from === about || to === about);
+function without(set: ReadonlySet<string>, member: string): ReadonlySet<string> {
+  return new Set([...set].filter((one) => one !== member));
+}
+
+/** The neighbours of the objects that are expanded, in the order in which they were. */
+function useExpanded() {
+  const me = useMe();
+  const queries = useQueryClient();
+  const [expanded, setExpanded] = useState<ReadonlyMap<string, Found>>(new Map());
+  const [failed, setFailed] = useState<unknown>(null);
+  const toggle = async (node: Neighbours['nodes'][number]) => {
+    setFailed(null);
+    if (expanded.has(node.id)) {
+      setExpanded(new Map([...expanded].filter(([id]) => id !== node.id)));
+      return;
+    }
+    const path = `/api/projects/${me.projectId}/graph/objects/${node.id}/edges?limit=100`;
+    try {
+      const edges = await queries.fetchQuery({
+        queryKey: ['object', node.id, 'edges'],
+        queryFn: () => api<Schemas['GraphEdges']>(path),
+      });
+      setExpanded((before) => new Map([...before, [node.id, ofEdges(node, edges)]]));
+    } catch (error) {
+      setFailed(error);
+    }
+  };
+  return { expanded, failed, toggle };
+}
+
+interface PictureProps {
+  shown: Neighbours;
+  centre: string;
+  /** In the order of their colours. */
+  types: readonly string[];
+  expanded: ReadonlyMap<string, Found>;
+  toggle: (node: Neighbours['nodes'][number]) => Promise<void>;
+}
+
+function Picture({ shown: { nodes, lines }, centre, types, expanded, toggle }: PictureProps) {
+  const byId = new Map(nodes.map((node) => [node.id, node]));
   /** How it hangs together with the object, or with what lies between. */
   const relation = (id: string) =>
     lines.find(({ from, to }) => (from === id && to === centre) || (to === id && from === centre)) ??
     lines.find(({ from, to }) => from === id || to === id);
   return (
-    <Canvas label="Related objects" width={drawing.width} height={drawing.height} box={box}>
-      <svg width={drawing.width} height={drawing.height} aria-hidden="true">
-        <defs>
-          <marker
-            id="arrow"
-            viewBox="0 0 8 8"
-            refX="7"
-            refY="4"
-            markerWidth="9"
-            markerHeight="9"
-            markerUnits="userSpaceOnUse"
-            orient="auto"
-          >
-            <path className="arrow" d="M0 1 L7 4 L0 7 z" />
-          </marker>
-        </defs>
-        {lines.map((line) => (
-          <path
-            key={`${line.from} ${line.to}`}
-            className={about === null ? undefined : isAbout(line) ? 'of-chain' : 'apart'}
-            markerEnd="url(#arrow)"
-            d={drawing.path(line.from, line.to)}
-          >
-            <title>{line.types.join(', ')}</title>
-          </path>
-        ))}
-      </svg>
-      {nodes.map(({ id, name, type }) => {
-        const { x, y } = drawing.at(id);
-        const types = relation(id)?.types.join(', ');
-        return (
-          <Link
-            key={id}
-            to="/graph/$id"
-            params={{ id }}
-            className={`task node ${id === centre ? 'centre' : ''}`}
-            aria-current={id === centre ? 'true' : undefined}
-            title={id === centre ? name : `${name}: ${types}`}
-            style={{ insetInlineStart: x, insetBlockStart: y, inlineSize: SIZES.width, blockSize: SIZES.height }}
-            onMouseEnter={() => look(id)}
-            onMouseLeave={() => look(null)}
-            onFocus={() => look(id)}
-            onBlur={() => look(null)}
-          >
-            <b>{name}</b>
-            <span>{id === centre ? type : types}</span>
-          </Link>
-        );
+    <Diagram
+      label="Related objects"
+      ids={nodes.map(({ id }) => id)}
+      lines={lines.map((line) => ({ ...line, title: line.types.join(', ') }))}
+      sizes={SIZES}
+      centre={centre}
+      chainOf={(id) => ({
+        before: new Set(lines.filter(({ to }) => to === id).map(({ from }) => from)),
+        behind: new Set(lines.filter(({ from }) => from === id).map(({ to }) => to)),
       })}
-    </Canvas>
+      draw={(id, { style, kin, focus }) => {
+        const node = byId.get(id);
+        if (!node) return null;
+        const isCentre = id === centre;
+        const isExpanded = expanded.has(id);
+        const how = relation(id)?.types.join(', ');
+        const { tabIndex, onFocus, onBlur } = focus;
+        return (
+          <div
+            key={id}
+            className={`task node ${isCentre ? 'centre' : ''} of-type-${types.indexOf(node.type) % COLOURS} ${kin}`}
+            style={style}
+          >
+            <Link
+              {...focus}
+              to="/graph/$id"
+              params={{ id }}
+              aria-current={isCentre ? 'true' : undefined}
+              title={isCentre ? `${node.name} (${node.type})` : `${node.name} (${node.type}): ${how}`}
+            >
+              <b>{node.name}</b>
+              <span>{isCentre ? node.type : how}</span>
+            </Link>
+            {isCentre ? null : (
+              <IconButton
+                icon={isExpanded ? Minus : Plus}
+                label={isExpanded ? 'Collapse' : 'Expand'}
+                name={`${isExpanded ? 'Collapse' : 'Expand'} ${node.name}`}
+                className="small"
+                tabIndex={tabIndex}
+                onFocus={onFocus}
+                onBlur={onBlur}
+                onClick={() => void toggle(node)}
+              />
+            )}
+          </div>
+        );
+      }}
+    />
   );
 }
