@@ -127,6 +127,12 @@ const project = createRoute({
   component: lazyView(() => import('./work/Board'), 'Board'),
 });
 
+const task = createRoute({
+  getParentRoute: () => root,
+  path: '/work/$projectId/tasks/$taskId',
+  component: lazyView(() => import('./work/TaskView'), 'TaskView'),
+});
+
 const documents = createRoute({
   getParentRoute: () => root,
   path: '/work/$projectId/documents',
@@ -249,6 +255,7 @@ export const router = createRouter({
     object,
     work,
     project,
+    task,
     documents,
     document,
     calendar,

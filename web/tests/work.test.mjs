@@ -61,7 +61,7 @@ test('a first project is made by its name, and tasks where they belong', { skip 
   assert.equal(versions[0].changeSource, 'ui');
   await page.getByRole('link', { name: 'Find the keys' }).click();
   await page.getByRole('heading', { name: 'Find the keys' }).waitFor();
-  assert.match(page.url(), /\/graph\//);
+  assert.match(page.url(), /\/tasks\//);
   await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: 'Projects', exact: true }).click();
   await page.getByRole('row', { name: /Moving house planning/ }).waitFor();
   await accessible(page, 'projects');

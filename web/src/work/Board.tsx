@@ -1,27 +1,18 @@
 // Shows a project's tasks as a board with a column per state. Tasks move by dragging, by Shift and arrow keys, or by the menu on each card.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { type KeyboardEvent, type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
+import { Link, useParams, useSearch } from '@tanstack/react-router';
+import { type ReactNode, type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
 import { api, Problem } from '../api/http';
 import { useMe } from '../api/me';
 import { Failed } from '../ui/Failed';
 import { ReadOnlyKey, Waiting } from '../ui/parts';
-import {
-  type Card,
-  columnsOf,
-  type Entity,
-  type Graph,
-  graphKey,
-  IN_ORDER,
-  isOver,
-  type Narrowed,
-  ofType,
-  STATES,
-  type TaskState,
-} from './board';
+import { columnsOf, type Entity, type Graph, graphKey, IN_ORDER, ofType, STATES, type TaskState } from './board';
+import { useDropTarget } from './dragging';
 import { moveKey, useMoves } from './moves';
+import { Narrowing } from './Narrowing';
 import { NewTask } from './NewTask';
 import { ProjectHead } from './ProjectHead';
+import { TaskCard } from './TaskCard';
 import './work.css';
 
 export function Board() {
@@ -75,8 +66,6 @@ function Tasks({ graph }: { graph: Graph }) {
   const mayWrite = useMe().scopes.includes('write');
   const narrowed = useSearch({ from: '/work/$projectId' });
   const board = useRef<HTMLDivElement>(null);
-  const [dragged, drag] = useState<Entity | null>(null);
-  const [over, setOver] = useState<TaskState | null>(null);
   const [words, setWords] = useState('');
   const columns = useMemo(() => columnsOf(graph, narrowed, words), [graph, narrowed, words]);
   const moves = useMoves(graph.project.id);
@@ -121,215 +110,43 @@ function Tasks({ graph }: { graph: Graph }) {
         ) : null}
       </p>
       <div className="board" ref={board}>
-        {IN_ORDER.map((state) => {
-          const cards = columns.get(state) ?? [];
-          return (
-            <section
-              key={state}
-              data-state={state}
-              className={over === state && dragged && dragged.stateKey !== state ? 'column over' : 'column'}
-              aria-label={STATES[state]}
-              onDragOver={(event) => {
-                if (dragged === null) return;
-                event.preventDefault();
-                setOver(state);
-              }}
-              onDrop={(event) => {
-                event.preventDefault();
-                if (dragged) moves.move({ task: dragged, to: state });
-                drag(null);
-                setOver(null);
-              }}
-            >
-              <h2>
-                <span className={`dot ${state}`} aria-hidden="true" />
-                {STATES[state]} <span className="quiet">{cards.length}</span>
-              </h2>
-              <ul>
-                {cards.map((card) => (
-                  <TaskCard
-                    key={card.task.id}
-                    card={card}
-                    mayWrite={mayWrite}
-                    isDragged={dragged?.id === card.task.id}
-                    move={(to) => moves.move({ task: card.task, to })}
-                    step={(by) => moves.step(card.task.id, by)}
-                    drag={(isBegun) => {
-                      drag(isBegun ? card.task : null);
-                      if (!isBegun) setOver(null);
-                    }}
-                  />
-                ))}
-              </ul>
-              {mayWrite ? <NewTask project={graph.project.id} state={state} narrowed={narrowed} /> : null}
-            </section>
-          );
-        })}
+        {IN_ORDER.map((state) => (
+          <Column key={state} state={state} onDropped={(task) => moves.move({ task, to: state })}>
+            <h2>
+              <span className={`dot ${state}`} aria-hidden="true" />
+              {STATES[state]} <span className="quiet">{columns.get(state)?.length ?? 0}</span>
+            </h2>
+            <ul>
+              {columns.get(state)?.map((card) => (
+                <TaskCard
+                  key={card.task.id}
+                  card={card}
+                  mayWrite={mayWrite}
+                  move={(to) => moves.move({ task: card.task, to })}
+                  step={(by) => moves.step(card.task.id, by)}
+                />
+              ))}
+            </ul>
+            {mayWrite ? <NewTask project={graph.project.id} state={state} narrowed={narrowed} /> : null}
+          </Column>
+        ))}
       </div>
     </>
   );
 }
 
-interface NarrowingProps {
-  graph: Graph;
-  narrowed: Narrowed;
-  words: string;
-  onWords: (words: string) => void;
-  /** Tasks that are shown, of all. */
-  shown: number;
-  of: number;
+interface ColumnProps {
+  state: TaskState;
+  onDropped: (task: Entity) => void;
+  children: ReactNode;
 }
 
-function Narrowing({ graph, narrowed, words, onWords, shown, of }: NarrowingProps) {
-  const navigate = useNavigate({ from: '/work/$projectId' });
-  const choices = [
-    ['plan', 'Plan', ofType(graph, 'plan')],
-    ['goal', 'Goal', ofType(graph, 'goal')],
-  ] as const;
-  if (of === 0) return null;
+function Column({ state, onDropped, children }: ColumnProps) {
+  const element = useRef<HTMLElement>(null);
+  const isOver = useDropTarget(element, state, onDropped);
   return (
-    <div className="controls">
-      <input
-        type="search"
-        aria-label="Filter tasks"
-        placeholder="Filter tasks"
-        value={words}
-        onChange={(event) => onWords(event.target.value)}
-      />
-      {choices.map(([name, label, entities]) =>
-        entities.length === 0 ? null : (
-          <label key={name}>
-            {label}{' '}
-            <select
-              value={narrowed[name] ?? ''}
-              onChange={(event) =>
-                void navigate({
-                  search: (before) => ({ ...before, [name]: event.target.value || undefined }),
-                  replace: true,
-                })
-              }
-            >
-              <option value="">All</option>
-              {entities.map(({ id, name: called }) => (
-                <option key={id} value={id}>
-                  {called}
-                </option>
-              ))}
-            </select>
-          </label>
-        ),
-      )}
-      {shown < of ? (
-        <span className="quiet">
-          {shown} of {of} tasks
-        </span>
-      ) : null}
-    </div>
+    <section ref={element} data-state={state} className={isOver ? 'column over' : 'column'} aria-label={STATES[state]}>
+      {children}
+    </section>
   );
-}
-
-interface TaskCardProps {
-  card: Card;
-  mayWrite: boolean;
-  isDragged: boolean;
-  move: (to: TaskState) => void;
-  /** So many columns to the right. */
-  step: (by: number) => void;
-  drag: (isBegun: boolean) => void;
-}
-
-function TaskCard({ card: { task, priority, dueAt, waitsFor }, mayWrite, isDragged, move, step, drag }: TaskCardProps) {
-  const onKeyDown = (event: KeyboardEvent<HTMLElement>) => {
-    // In a menu, arrow keys are the menu's.
-    if (event.target instanceof HTMLSelectElement || event.altKey || event.ctrlKey || event.metaKey) return;
-    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (event.shiftKey) {
-      if (by === undefined || !mayWrite) return;
-      step(by);
-    } else if (by !== undefined) {
-      aside(event.currentTarget, by)?.focus();
-    } else if (event.key === 'ArrowUp' || event.key === 'ArrowDown') {
-      const other =
-        event.key === 'ArrowUp' ? event.currentTarget.previousElementSibling : event.currentTarget.nextElementSibling;
-      titleOf(other)?.focus();
-    } else {
-      return;
-    }
-    event.preventDefault();
-  };
-  const isLate = dueAt !== null && !isOver(task) && Date.parse(dueAt) < Date.now();
-  return (
-    <li
-      data-task={task.id}
-      className={isDragged ? 'card dragged' : 'card'}
-      draggable={mayWrite}
-      onKeyDown={onKeyDown}
-      onDragStart={(event) => {
-        event.dataTransfer.setData('text/plain', task.name);
-        event.dataTransfer.effectAllowed = 'move';
-        drag(true);
-      }}
-      onDragEnd={() => drag(false)}
-    >
-      <Link
-        to="/graph/$id"
-        params={{ id: task.id }}
-        data-part="title"
-        draggable={false}
-        aria-keyshortcuts={mayWrite ? 'Shift+ArrowLeft Shift+ArrowRight' : undefined}
-      >
-        {task.name}
-      </Link>
-      {priority !== null || dueAt !== null || waitsFor.length > 0 ? (
-        <p className="quiet">
-          {[
-            priority === null ? null : (
-              <span key="priority" className="badge">
-                priority {priority}
-              </span>
-            ),
-            dueAt === null ? null : (
-              <time key="due" dateTime={dueAt} className={isLate ? 'late' : undefined}>
-                {isLate ? 'was due' : 'due'}{' '}
-                {new Date(dueAt).toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })}
-              </time>
-            ),
-            waitsFor.length === 0 ? null : (
-              <span key="waits">waits for {waitsFor.length > 1 ? `${waitsFor.length} tasks` : `“${waitsFor[0]}”`}</span>
-            ),
-          ]}
-        </p>
-      ) : null}
-      {mayWrite ? (
-        <select
-          className="small"
-          data-part="state"
-          aria-label={`State of ${task.name}`}
-          value={task.stateKey}
-          onChange={(event) => move(event.target.value as TaskState)}
-        >
-          {IN_ORDER.map((state) => (
-            <option key={state} value={state}>
-              {STATES[state]}
-            </option>
-          ))}
-        </select>
-      ) : null}
-    </li>
-  );
-}
-
-function titleOf(card: Element | null | undefined): HTMLElement | null {
-  return card?.querySelector<HTMLElement>('[data-part="title"]') ?? null;
-}
-
-/** The first card of the next column that has one. */
-function aside(card: Element, by: number): HTMLElement | null {
-  const columns = [...(card.closest('.board')?.querySelectorAll('[data-state]') ?? [])];
-  const from = columns.findIndex((column) => column.contains(card));
-  for (let nth = from + by; nth >= 0 && nth < columns.length; nth += by) {
-    const title = titleOf(columns[nth]?.querySelector('[data-task]'));
-    if (title) return title;
-  }
-  return null;
 }

@@ -1,11 +1,14 @@
-// The header of a project's views: its name, state and sections.
+// The header of a project's views: its name, state, actions and sections.
 import { Link } from '@tanstack/react-router';
+import { useMe } from '../api/me';
 import { State } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import type { Entity } from './board';
+import { ProjectActions } from './ProjectActions';
 
 export function ProjectHead({ project }: { project: Entity }) {
   const { description } = project.properties as { description?: string | null };
+  const mayWrite = useMe().scopes.includes('write');
   const params = { projectId: project.id };
   useTitle(project.name);
   return (
@@ -13,6 +16,7 @@ export function ProjectHead({ project }: { project: Entity }) {
       <div className="title">
         <h1>{project.name}</h1>
         <State state={project.stateKey} />
+        {mayWrite ? <ProjectActions project={project} /> : null}
       </div>
       {description ? <p className="about-page quiet">{description}</p> : null}
       <nav className="parts" aria-label="Project sections">

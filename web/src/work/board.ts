@@ -32,11 +32,39 @@ export interface Card {
   dueAt: string | null;
   /** Names of what it can't be finished before. */
   waitsFor: string[];
+  /** Empty: no one. */
+  assignee: string;
+  labels: string[];
+}
+
+/** What a task has besides its name and state. The graph has no fields for assignees and labels: they are custom properties. */
+interface TaskProperties {
+  description?: string | null;
+  priority?: number | null;
+  due_at?: string | null;
+  props?: { assignee?: unknown; labels?: unknown } | null;
+}
+
+export function detailsOf(task: Entity) {
+  const { description, priority, due_at, props } = task.properties as TaskProperties;
+  const labels = Array.isArray(props?.labels) ? props.labels : [];
+  return {
+    description: description ?? '',
+    priority: priority ?? null,
+    dueAt: due_at ?? null,
+    assignee: typeof props?.assignee === 'string' ? props.assignee : '',
+    labels: labels.filter((label) => typeof label === 'string'),
+  };
 }
 
 /** The address under which a project's graph is kept. */
 export function graphKey(projectId: string): readonly [string, string] {
   return ['work-graph', projectId];
+}
+
+/** The address under which a project itself is kept. */
+export function projectKey(projectId: string): readonly [string, string] {
+  return ['work-project', projectId];
 }
 
 export function ofType(graph: Graph, type: string): Entity[] {
@@ -70,8 +98,8 @@ export function columnsOf(graph: Graph, narrowed: Narrowed, words = ''): Map<Tas
   const cards = ofType(graph, 'task')
     .filter(isShown)
     .map((task): Card => {
-      const { priority, due_at } = task.properties as { priority?: number | null; due_at?: string | null };
-      return { task, priority: priority ?? null, dueAt: due_at ?? null, waitsFor: waits.get(task.id) ?? [] };
+      const { priority, dueAt, assignee, labels } = detailsOf(task);
+      return { task, priority, dueAt, assignee, labels, waitsFor: waits.get(task.id) ?? [] };
     })
     .sort((a, b) => (a.priority ?? NO_PRIORITY) - (b.priority ?? NO_PRIORITY));
   return new Map(IN_ORDER.map((state) => [state, cards.filter(({ task }) => task.stateKey === state)]));

@@ -14,7 +14,7 @@ export interface Move {
 
 interface Moves {
   move: (move: Move) => void;
-  /** So many columns to the right. */
+  /** How many columns to the right. */
   step: (id: string, by: number) => void;
   /** What was done last, in words. */
   done: string;
@@ -93,6 +93,7 @@ export function useMoves(projectId: string): Moves {
   };
 }
 
+/** Why a change of a task was refused, in words. */
 function reason(error: Error): string {
   if (!(error instanceof Problem)) return 'the server did not respond. Try again.';
   if (error.code === 'version_conflict')

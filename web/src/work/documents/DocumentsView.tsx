@@ -6,7 +6,7 @@ import { api, Problem, type Schemas } from '../../api/http';
 import { useMe } from '../../api/me';
 import { Failed } from '../../ui/Failed';
 import { ReadOnlyKey, Waiting } from '../../ui/parts';
-import type { Entity } from '../board';
+import { type Entity, projectKey } from '../board';
 import { ProjectHead } from '../ProjectHead';
 import { DocumentView } from './DocumentView';
 import { type Node, treeKey } from './document';
@@ -40,7 +40,7 @@ function Documents({
 }) {
   const mayWrite = useMe().scopes.includes('write');
   const project = useQuery({
-    queryKey: ['work-project', projectId],
+    queryKey: projectKey(projectId),
     queryFn: ({ signal }) => api<Entity>(`/api/onto/projects/${projectId}`, { signal }),
   });
   const tree = useQuery({
