@@ -1,6 +1,7 @@
-// Lays out a graph from left to right by dagre: each node behind those that have lines to it, with few crossings. Lines that pass a column run
-// between its nodes.
+// Lays out a graph from left to right: each node behind those that have lines to it, with few crossings. Lines that pass a column run between its
+// nodes.
 import { Graph, type GraphLabel, layout, type Point } from '@dagrejs/dagre';
+import { inColumns } from './columns';
 
 /** All in pixels. */
 export interface Sizes {
@@ -33,6 +34,8 @@ export interface Layout {
 
 /** The vertical room of a line that passes a column [px]. */
 const PASSAGE = 8;
+/** The largest graph for dagre, in nodes and lines: about half a second. */
+const DAGRE_MAX = 600;
 
 interface Box extends Point {
   width: number;
@@ -40,6 +43,10 @@ interface Box extends Point {
 }
 
 export function layoutOf(ids: readonly string[], lines: readonly Line[], sizes: Sizes): Layout {
+  if (ids.length + lines.length > DAGRE_MAX) {
+    const places = inColumns(ids, lines, sizes);
+    return layoutAt(places, sizes, () => []);
+  }
   const { width, height, gapX, gapY } = sizes;
   const graph = new Graph<GraphLabel, Box, { points?: Point[] }>();
   graph.setGraph({ rankdir: 'LR', nodesep: gapY, ranksep: gapX, edgesep: PASSAGE });
@@ -60,15 +67,31 @@ export function layoutOf(ids: readonly string[], lines: readonly Line[], sizes: 
   }
   const whole = ids.length > 0 ? graph.graph() : {};
   return {
+    ...layoutAt(places, sizes, ({ from, to }) => {
+      const [start = '', end = ''] = [numbers.get(from), numbers.get(to)];
+      const points = graph.hasEdge(start, end) ? (graph.edge(start, end).points ?? []) : [];
+      return points.slice(1, -1).filter(({ x }) => columns.has(Math.round(x)));
+    }),
+    // Lines may pass outside of all nodes.
     width: whole.width ?? 0,
     height: whole.height ?? 0,
+  };
+}
+
+/** `passed`: the points in columns that a line passes. */
+function layoutAt(places: ReadonlyMap<string, Place>, sizes: Sizes, passed: (line: Line) => Point[]): Layout {
+  let [width, height] = [0, 0];
+  for (const { x, y } of places.values()) {
+    width = Math.max(width, x + sizes.width);
+    height = Math.max(height, y + sizes.height);
+  }
+  return {
+    width,
+    height,
     places,
-    path: ({ from, to }) => {
-      const [start, end] = [places.get(from), places.get(to)];
-      const [v, w] = [numbers.get(from), numbers.get(to)];
-      if (!start || !end || v === undefined || w === undefined || !graph.hasEdge(v, w)) return '';
-      const passed = (graph.edge(v, w).points ?? []).slice(1, -1).filter(({ x }) => columns.has(Math.round(x)));
-      return pathOf(start, passed, end, sizes);
+    path: (line) => {
+      const [start, end] = [places.get(line.from), places.get(line.to)];
+      return start && end && start !== end ? pathOf(start, passed(line), end, sizes) : '';
     },
   };
 }
