@@ -30,11 +30,13 @@ import { Files } from './Files';
 import { byDay, type Occurrence } from './layoutEvents';
 import { MonthGrid } from './MonthGrid';
 import { NewCalendar } from './NewCalendar';
+import { dragged, type Times } from './reschedule';
+import { useReschedule } from './useReschedule';
 import { WeekGrid } from './WeekGrid';
 
 export type Calendar = Schemas['CalendarBody'];
-/** What the editor is open for: an event that there is, or a day for a new one. */
-export type Opened = { occurrence: Occurrence } | { day: Day };
+/** What the editor is open for: an event, which may have been dragged to other times, or the day and time of a new one. */
+export type Opened = { occurrence: Occurrence; moved?: Times } | { day: Day; time?: string };
 
 export function CalendarView() {
   useTitle('Calendar');
@@ -113,6 +115,7 @@ function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean })
   const navigate = useNavigate({ from: '/calendar' });
   const [opened, open] = useState<Opened | null>(null);
   const [status, setStatus] = useState('');
+  const reschedule = useReschedule(calendar.id, setStatus);
   const heading = useRef<HTMLHeadingElement>(null);
   const today = localDay(Date.now());
   const day = dayFrom(date) ?? today;
@@ -168,6 +171,14 @@ function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean })
       <p className="quiet told-here" role="status">
         {status}
       </p>
+      {reschedule.undone ? (
+        <p className="note bad" role="alert">
+          {reschedule.undone}{' '}
+          <button type="button" className="small" onClick={reschedule.forget}>
+            Close
+          </button>
+        </p>
+      ) : null}
       {happening.isError ? <Failed reading={happening} /> : null}
       {happening.isPending ? <Waiting what="events" /> : null}
       {happening.data?.truncated ? (
@@ -177,14 +188,26 @@ function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean })
         <p className="note quiet">
           No events in this {step}.{' '}
           {mayWrite ? (
-            'Select a day and press Enter, click “New event”, or import a file.'
+            `Select ${isWeek ? 'an hour' : 'a day'} and press Enter, click “New event”, or import a file.`
           ) : (
             <ReadOnlyKey action="Creating events" />
           )}
         </p>
       ) : null}
       {isWeek ? (
-        <WeekGrid days={days} today={today} placed={placed} open={open} mayWrite={mayWrite} />
+        <WeekGrid
+          days={days}
+          today={today}
+          placed={placed}
+          open={open}
+          mayWrite={mayWrite}
+          onDropped={(occurrence, part, minutes) => {
+            const times = dragged(occurrence, part, minutes);
+            // For an event that repeats, the user chooses in the editor which occurrences move.
+            if (occurrence.recurring) open({ occurrence, moved: times });
+            else reschedule.change({ occurrence, times });
+          }}
+        />
       ) : (
         <div className="month">
           <MonthGrid weeks={weeks} day={day} today={today} placed={placed} go={go} open={open} mayWrite={mayWrite} />

@@ -1,5 +1,6 @@
 // Lists the events of one day with their times, and the event's own time zone where it differs from the browser's.
 import { Plus } from 'lucide-react';
+import type { PointerEvent } from 'react';
 import { IconButton } from '../ui/Button';
 import type { Opened } from './CalendarView';
 import { type Day, inShort, inWords } from './days';
@@ -43,15 +44,17 @@ export function NewOnDay({ day, open }: Pick<DayEventsProps, 'day' | 'open'>) {
 
 interface EventButtonProps extends Pick<DayEventsProps, 'day' | 'open'> {
   placed: Placed;
+  onPointerDown?: ((event: PointerEvent<HTMLElement>) => void) | undefined;
 }
 
-export function EventButton({ placed, day, open }: EventButtonProps) {
+export function EventButton({ placed, day, open, onPointerDown }: EventButtonProps) {
   const { occurrence } = placed;
   const away = elsewhere(occurrence);
   return (
     <button
       type="button"
       className={placed.from === undefined ? 'event whole' : 'event'}
+      onPointerDown={onPointerDown}
       onClick={() => open({ occurrence })}
     >
       <span className="at">{timeOn(placed, day)}</span> <b>{occurrence.title}</b>

@@ -22,6 +22,7 @@ import {
   wrong,
 } from './draft';
 import type { Occurrence } from './layoutEvents';
+import { draftAt, type Times } from './reschedule';
 import { ZoneField } from './ZoneField';
 
 interface EventEditorProps {
@@ -35,10 +36,10 @@ interface EventEditorProps {
 export function EventEditor({ calendar, opened, mayWrite, onClose }: EventEditorProps) {
   return 'day' in opened ? (
     <Dialog title="New event" onClose={onClose}>
-      <EventForm calendar={calendar} before={newDraft(opened.day)} known={null} onClose={onClose} />
+      <EventForm calendar={calendar} before={newDraft(opened.day, opened.time)} known={null} onClose={onClose} />
     </Dialog>
   ) : (
-    <Known calendar={calendar} occurrence={opened.occurrence} mayWrite={mayWrite} onClose={onClose} />
+    <Known calendar={calendar} {...opened} mayWrite={mayWrite} onClose={onClose} />
   );
 }
 
@@ -57,11 +58,13 @@ function useEvent(id: string | null | undefined) {
 function Known({
   calendar,
   occurrence,
+  moved,
   mayWrite,
   onClose,
 }: {
   calendar: Calendar;
   occurrence: Occurrence;
+  moved?: Times;
   mayWrite: boolean;
   onClose: (message?: string) => void;
 }) {
@@ -76,6 +79,7 @@ function Known({
         <EventForm
           calendar={calendar}
           before={draftOf(occurrence, event.data)}
+          moved={moved}
           known={{ occurrence, event: event.data, series: series.data ?? null }}
           onClose={onClose}
         />
@@ -132,12 +136,14 @@ const OWN = 'own';
 interface EventFormProps {
   calendar: Calendar;
   before: Draft;
+  /** Where it was dragged to. */
+  moved?: Times | undefined;
   known: { occurrence: Occurrence; event: EventBody; series: EventBody | null } | null;
   onClose: (message?: string) => void;
 }
 
-function EventForm({ calendar, before, known, onClose }: EventFormProps) {
-  const [draft, setDraft] = useState(before);
+function EventForm({ calendar, before, moved, known, onClose }: EventFormProps) {
+  const [draft, setDraft] = useState(moved ? draftAt(before, moved) : before);
   const [scope, setScope] = useState<Scope>('this');
   const [hasOwnRule, setOwnRule] = useState(!(before.rrule in RULES));
   const [broken, setBroken] = useState<string | null>(null);

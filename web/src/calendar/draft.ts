@@ -24,20 +24,23 @@ export interface Draft {
 /** How much of an event that comes back is meant. */
 export type Scope = 'this' | 'following' | 'all';
 
+const HOUR_MS = 3_600_000;
 /** Start and end of new events, by default. */
 const NINE = '09:00';
 const TEN = '10:00';
 
-export function newDraft(day: Day): Draft {
+/** `time`: of its start; it takes an hour. */
+export function newDraft(day: Day, time = NINE): Draft {
+  const end = plusMs(`${day}T${time}`, HOUR_MS);
   return {
     title: '',
     location: '',
     description: '',
     allDay: false,
     startDay: day,
-    startTime: NINE,
-    endDay: day,
-    endTime: TEN,
+    startTime: time,
+    endDay: end.slice(0, 10),
+    endTime: end.slice(11),
     timeZone: HERE,
     rrule: '',
   };

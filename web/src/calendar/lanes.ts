@@ -2,7 +2,7 @@
 import type { Day } from './days';
 import type { Placed } from './layoutEvents';
 
-const DAY_MIN = 24 * 60;
+export const DAY_MIN = 24 * 60;
 /** What is shorter is shown as long as this, in minutes: it has to hold its title. */
 const LEAST_MIN = 30;
 
@@ -16,7 +16,8 @@ export interface Slot {
   lanes: number;
 }
 
-function minutes(time: string): number {
+/** The minutes after midnight of a time such as `09:30`. */
+export function minutesOf(time: string): number {
   return Number(time.slice(0, 2)) * 60 + Number(time.slice(3, 5));
 }
 
@@ -26,8 +27,8 @@ export function slotsOf(all: readonly Placed[], day: Day): Slot[] {
     .filter(({ from }) => from !== undefined)
     .map((placed) => {
       // Late ones begin earlier, so that they can be read.
-      const from = Math.min(placed.first < day ? 0 : minutes(placed.from ?? ''), DAY_MIN - LEAST_MIN);
-      const end = placed.last > day || placed.to === '00:00' ? DAY_MIN : minutes(placed.to ?? '');
+      const from = Math.min(placed.first < day ? 0 : minutesOf(placed.from ?? ''), DAY_MIN - LEAST_MIN);
+      const end = placed.last > day || placed.to === '00:00' ? DAY_MIN : minutesOf(placed.to ?? '');
       return { placed, from, to: Math.max(end, from + LEAST_MIN) };
     })
     .sort((a, b) => a.from - b.from || b.to - a.to);
