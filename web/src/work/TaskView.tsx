@@ -36,7 +36,7 @@ export function TaskView() {
   });
   useTitle(task.data?.name ?? 'Task');
   if (task.isPending) return <Waiting what="the task" />;
-  if (task.isError) return <LoadFailed reading={task} what="This task" hint="It may have been deleted." />;
+  if (task.isError) return <LoadFailed reading={task} what="This task" />;
   return (
     <main id="main" className="page">
       <div className="title">

@@ -2,10 +2,11 @@
 import { type PointerEvent, type RefObject, useEffect, useState } from 'react';
 import type { Layout, Sizes } from './layout';
 
-/** Its largest size [px]. */
+/** Its largest size, and the least of either side [px]. */
 const WIDTH = 150;
 const HEIGHT = 100;
-/** Smaller drawings are found one's way in without it. */
+const SIDE_MIN = 28;
+/** A drawing of fewer nodes has no minimap. */
 const NODES_MIN = 12;
 
 interface MinimapProps {
@@ -56,21 +57,27 @@ export function Minimap({ box, sheet, zoom, layout: { width, height, places }, s
   }, [box, sheet, zoom, width, height, isSmall]);
   if (isSmall || seen === null) return null;
   const scale = Math.min(WIDTH / width, HEIGHT / height);
+  const [mapWidth, mapHeight] = [width, height].map((side) => Math.max(SIDE_MIN, side * scale) / scale) as [
+    number,
+    number,
+  ];
+  // A drawing that is long and thin is in the middle of its map.
+  const [left, top] = [(width - mapWidth) / 2, (height - mapHeight) / 2];
   const go = (event: PointerEvent<SVGSVGElement>) => {
     if (event.buttons === 0) return;
     event.currentTarget.setPointerCapture(event.pointerId);
     const map = event.currentTarget.getBoundingClientRect();
-    const x = (event.clientX - map.left) / scale - seen.width / 2;
-    const y = (event.clientY - map.top) / scale - seen.height / 2;
+    const x = left + (event.clientX - map.left) / scale - seen.width / 2;
+    const y = top + (event.clientY - map.top) / scale - seen.height / 2;
     box.current?.scrollBy((x - seen.x) * zoom, (y - seen.y) * zoom);
   };
   return (
     <svg
       className="minimap"
       aria-hidden="true"
-      width={width * scale}
-      height={height * scale}
-      viewBox={`0 0 ${width} ${height}`}
+      width={mapWidth * scale}
+      height={mapHeight * scale}
+      viewBox={`${left} ${top} ${mapWidth} ${mapHeight}`}
       onPointerDown={go}
       onPointerMove={go}
     >

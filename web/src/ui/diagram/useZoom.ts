@@ -45,7 +45,9 @@ export function useZoom(
   const fit = () => {
     const element = box.current;
     if (!element || width === 0 || height === 0) return;
-    zoomTo(Math.min(1, (element.clientWidth - MARGIN) / width, (element.clientHeight - MARGIN) / height));
+    // The box is only as high as the drawing, up to its largest height.
+    const room = Math.max(element.clientHeight, Number.parseFloat(getComputedStyle(element).maxHeight) || 0);
+    zoomTo(Math.min(1, (element.clientWidth - MARGIN) / width, (room - MARGIN) / height));
   };
   const closer = () => zoomTo(zoom * STEP);
   const farther = () => zoomTo(zoom / STEP);
