@@ -1,6 +1,7 @@
 // Diagrams of workflows and of the knowledge graph, boards and tasks. In a real browser over a real `rejoin dev`.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { buildSync } from 'esbuild';
 import { accessible, agree, signedIn } from './support/browser.mjs';
 import { until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
@@ -27,6 +28,42 @@ async function chain() {
   }));
   return (await posted(ofProject('/task-dags'), { name: 'A long chain', tasks })).id;
 }
+
+test('a graph is laid out from left to right, without overlaps, also a very large one', async () => {
+  const { outputFiles } = buildSync({
+    entryPoints: [`${import.meta.dirname}/../src/ui/diagram/layout.ts`],
+    bundle: true,
+    format: 'esm',
+    write: false,
+  });
+  const { layoutOf } = await import(`data:text/javascript,${encodeURIComponent(outputFiles[0].text)}`);
+  const sizes = { width: 100, height: 40, gapX: 50, gapY: 10 };
+  for (const count of [40, 2_000]) {
+    const ids = Array.from({ length: count }, (_, nth) => `node ${nth}`);
+    const lines = ids.slice(1).map((to, nth) => ({ from: ids[nth - (nth % 7)], to }));
+    const { places, width, height, path } = layoutOf(ids, lines, sizes);
+    for (const { from, to } of lines) assert.ok(places.get(from).x + sizes.width < places.get(to).x, `${from}, ${to}`);
+    const corners = [...places.values()].map(({ x, y }) => `${Math.round(x)} ${Math.round(y)}`);
+    assert.equal(new Set(corners).size, count, 'each has its own place');
+    assert.ok([...places.values()].every(({ x, y }) => x > -1 && y > -1 && x < width && y < height));
+    assert.match(path(lines[0]), /^M[\d.]+ [\d.]+ C/);
+  }
+  // Circles are laid out, too.
+  for (const more of [[], Array.from({ length: 700 }, (_, nth) => `more ${nth}`)]) {
+    const circle = [
+      { from: 'a', to: 'b' },
+      { from: 'b', to: 'c' },
+      { from: 'c', to: 'a' },
+      { from: 'a', to: 'a' },
+    ];
+    const { places, path } = layoutOf(['a', 'b', 'c', ...more], circle, sizes);
+    assert.equal(new Set(['a', 'b', 'c'].map((id) => JSON.stringify(places.get(id)))).size, 3);
+    assert.deepEqual(
+      circle.map((line) => path(line) !== ''),
+      [true, true, true, false],
+    );
+  }
+});
 
 const focused = (page) => page.evaluate(() => document.activeElement?.textContent ?? '');
 const widthOf = async (locator) => (await locator.boundingBox()).width;
@@ -131,7 +168,7 @@ test('the knowledge graph has colours by type, hides relationships, and is expan
   await node('Wheel').waitFor();
   await page.getByText('3 objects').waitFor();
   const legend = page.getByRole('list', { name: 'Types of objects' });
-  assert.deepEqual(await legend.getByRole('listitem').allInnerTexts(), ['Human', 'Part']);
+  assert.deepEqual(await legend.getByRole('listitem').allInnerTexts(), ['Part', 'Human']);
   // Incoming on the left, outgoing on the right.
   const [left, middle, right] = await Promise.all(
     ['Driver', 'Engine', 'Wheel'].map(async (name) => (await node(name).boundingBox()).x),

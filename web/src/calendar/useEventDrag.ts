@@ -1,5 +1,5 @@
-// Drags events and their ends over the hours of a week, by pointer events: a browser's own drags have no exact place. Fingers drag after a long
-// press, so that they can scroll. Escape ends a drag.
+// Drags events and their ends over the hours of a week, by pointer events: a browser's own drags have no exact place. Fingers and pens drag
+// after a long press, so that they can scroll. Escape ends a drag.
 import { type PointerEvent as Pressed, type RefObject, useEffect, useRef, useState } from 'react';
 import type { Day } from './days';
 import { DAY_MIN, type Slot } from './lanes';
@@ -63,13 +63,13 @@ export function useEventDrag(
     const { signal } = ending;
     let now: Ghost | null = null;
     const timer =
-      event.pointerType === 'touch'
+      event.pointerType !== 'mouse'
         ? setTimeout(() => {
             isHeld.current = true;
             setGhost({ key: keyOf(slot.placed.occurrence), day, from: slot.from, to: slot.to, minutes: 0 });
           }, PRESS_MS)
         : undefined;
-    isHeld.current = event.pointerType !== 'touch';
+    isHeld.current = event.pointerType === 'mouse';
     const end = () => {
       clearTimeout(timer);
       ending.abort();

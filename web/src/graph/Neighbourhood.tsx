@@ -41,7 +41,8 @@ export function Neighbourhood({ object, edges }: NeighbourhoodProps) {
   );
   const shown = useMemo(() => around(object.id, base, expanded, hidden), [object.id, base, expanded, hidden]);
   const relationships = typesOf([base, ...expanded.values()]);
-  const types = [...new Set(shown.nodes.map(({ type }) => type))].sort();
+  // In the order of their appearance: what is expanded later changes no colours.
+  const types = [...new Set([base, ...expanded.values()].flatMap(({ nodes }) => nodes.map(({ type }) => type)))];
   if (edges.outgoingTotal + edges.incomingTotal === 0) return null;
   return (
     <section>
@@ -73,11 +74,13 @@ export function Neighbourhood({ object, edges }: NeighbourhoodProps) {
       {failed ? <ErrorNote error={failed} /> : null}
       <Picture shown={shown} centre={object.id} types={types} expanded={expanded} toggle={toggle} />
       <ul className="legend" aria-label="Types of objects">
-        {types.map((type, nth) => (
-          <li key={type} className={`of-type-${nth % COLOURS}`}>
-            {type}
-          </li>
-        ))}
+        {types.map((type, nth) =>
+          shown.nodes.some((node) => node.type === type) ? (
+            <li key={type} className={`of-type-${nth % COLOURS}`}>
+              {type}
+            </li>
+          ) : null,
+        )}
       </ul>
     </section>
   );
