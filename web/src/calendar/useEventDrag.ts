@@ -123,14 +123,16 @@ export function useEventDrag(
 
 function ghostAt(slot: Slot, part: Part, days: readonly Day[], first: number, by: number, column: number): Ghost {
   const key = keyOf(slot.placed.occurrence);
-  const snapped = (minutes: number) => Math.round(minutes / SNAP_MIN) * SNAP_MIN;
+  // A drag to another day at the same height keeps its time, also where that is not a multiple.
+  const snapped = (before: number) =>
+    Math.abs(by) < SNAP_MIN / 2 ? before : Math.round((before + by) / SNAP_MIN) * SNAP_MIN;
   const within = (minutes: number, least: number, most: number) => Math.min(most, Math.max(least, minutes));
   const [own, there] = [days[first] ?? '', days[column] ?? ''];
   if (part === 'end') {
-    const to = within(snapped(slot.to + by), slot.from + SNAP_MIN, DAY_MIN);
+    const to = within(snapped(slot.to), slot.from + SNAP_MIN, DAY_MIN);
     return { key, day: own, from: slot.from, to, minutes: to - slot.to };
   }
-  const from = within(snapped(slot.from + by), 0, DAY_MIN - SNAP_MIN);
+  const from = within(snapped(slot.from), 0, DAY_MIN - SNAP_MIN);
   const to = Math.min(DAY_MIN, from + slot.to - slot.from);
   return { key, day: there, from, to, minutes: (column - first) * DAY_MIN + from - slot.from };
 }
