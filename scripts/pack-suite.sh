@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Packs the kill-and-resume suite for pip and npm: pack-suite.sh [BINARY [FOLDER]]. Without a binary, it is built. packaging/README.md lists the packages.
+# Packs the kill-and-resume suite for pip and npm: pack-suite.sh [BINARY [FOLDER]]. Without a binary, it is built. The same files give the same
+# bytes. packaging/README.md lists the packages.
 # shellcheck source-path=SCRIPTDIR
 NO_WEB_BUILD=1 source "$(dirname "${BASH_SOURCE[0]}")/setup-web.sh"
 

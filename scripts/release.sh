@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The release binary, the same bytes wherever it is built from the same sources: release.sh [--verify]
-# With --verify it is built twice, in two other places, and compared.
+# The release binary, and beside it that of the kill-and-resume suite: the same bytes wherever they are built from the same sources.
+# release.sh [--verify]: with --verify they are built twice, in two other places, and compared.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-# Compiles the sources of the folder $1 into $2, and names the binary.
+# Compiles the sources of the folder $1 into $2, and names the binaries.
 build() {
     local sources target home sysroot
     sources=$(realpath "$1")
@@ -22,14 +22,15 @@ build() {
         export CXXFLAGS=$CFLAGS
         SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
         export SOURCE_DATE_EPOCH
+        # One by one: features that one of them needs are no part of the other.
         cargo build --locked --release --target-dir "$target" -p rejoin >&2
+        cargo build --locked --release --target-dir "$target" -p rejoin-conformance >&2
     )
-    echo "$target/release/rejoin"
+    printf '%s\n' "$target"/release/{rejoin,resume-suite}
 }
 
 if [[ ${1:-} != --verify ]]; then
-    binary=$(build . "${CARGO_TARGET_DIR:-target}/reproducible")
-    sha256sum "$binary"
+    build . "${CARGO_TARGET_DIR:-target}/reproducible" | xargs -rd '\n' sha256sum
     exit
 fi
 
@@ -38,8 +39,7 @@ places=$(mktemp -d)
 trap 'rm -rf "$places"' EXIT
 for place in one another-place; do
     git clone --quiet . "$places/$place/sources"
-    binary=$(build "$places/$place/sources" "$places/$place/target")
-    sha256sum "$binary" | tee "$places/$place.sum"
+    build "$places/$place/sources" "$places/$place/target" | xargs -rd '\n' sha256sum | tee "$places/$place.sum"
 done
 [[ $(cut -d' ' -f1 "$places/one.sum") == $(cut -d' ' -f1 "$places/another-place.sum") ]] || die "the two differ"
 echo "the same bytes, from two places"

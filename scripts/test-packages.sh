@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # The packages that packaging/README.md lists: packed twice with the same bytes, then each installed into an empty folder, as a newcomer does,
-# where it answers a question. The binary is that of REJOIN_TEST_BIN, or target/debug/rejoin.
+# where it answers a question, or, the kill-and-resume suite, runs a case. The binary is that of REJOIN_TEST_BIN, or target/debug/rejoin; that of
+# the suite is beside it.
 # shellcheck source-path=SCRIPTDIR
 NO_WEB_BUILD=1 source "$(dirname "${BASH_SOURCE[0]}")/setup-web.sh"
 
 binary=${REJOIN_TEST_BIN:-${CARGO_TARGET_DIR:-target}/debug/rejoin}
 [ -x "$binary" ] || die "the packages need a binary: cargo build -p rejoin"
 binary=$(realpath "$binary")
+suite=$(dirname "$binary")/resume-suite
+[ -x "$suite" ] || die "the packages of the kill-and-resume suite need a binary: cargo build -p rejoin-conformance"
 find_node || die "the packages for npm need Node.js $NODE_NEEDED or newer, and it can't be fetched here"
 unset DATABASE_URL
 setup_postgres
@@ -24,10 +27,12 @@ trap ended EXIT
 export PACK_LEVEL=1
 # What is packed does not change the way of packing, so a small program shows it.
 for place in one two; do
+    TMPDIR=$work scripts/pack-suite.sh "$(type -P true)" "$work/$place"
     TMPDIR=$work scripts/pack.sh "$(type -P true)" "$work/$place"
 done
 cmp "$work/one/SHA256SUMS" "$work/two/SHA256SUMS" || die "the same files were packed to other bytes"
 packages=$work/packages
+scripts/pack-suite.sh "$suite" "$packages"
 scripts/pack.sh "$binary" "$packages"
 (cd "$packages" && sha256sum --quiet --check SHA256SUMS)
 packed=$(wc -l <"$packages/SHA256SUMS")
@@ -172,7 +177,29 @@ of_debian() {
     ! can_apt || apt-get install --simulate -qq "$file" >/dev/null || die "apt can't install $file"
 }
 
-for manager in pypi npm tarball debian; do
+# judged COMMAND…: the suite knows its adapters, and finds the example of its README exact.
+judged() {
+    local found
+    # The example is a program in Python.
+    found=$(dirname "$(type -P python3)"):$(dirname "$(type -P node)"):/usr/bin:/bin
+    newcomer env PATH="$found" "$@" list >list.txt || die "$1 list has failed"
+    grep -q '^adapter  *plain-sse ' list.txt || die "$1 does not find its adapters: $(cat list.txt)"
+    newcomer env PATH="$found" "$@" run --target plain-sse --case leave-and-return --out results >run.txt 2>&1 || die "$1 run has failed: $(cat run.txt)"
+    grep -q '"verdict": "exact"' results/plain-sse.json || die "the example is not exact: $(cat run.txt)"
+}
+
+of_suite() {
+    mkdir -p "$work/suite-python" && cd "$work/suite-python"
+    python3 -m venv venv
+    venv/bin/pip install --quiet --disable-pip-version-check --no-index --find-links "$packages" rejoin-resume-suite
+    judged venv/bin/resume-suite
+    mkdir "$work/suite-npm" && cd "$work/suite-npm"
+    echo '{"private": true}' >package.json
+    npm install --silent --no-audit --no-fund "$packages"/rejoin-resume-suite-*.tgz
+    judged node_modules/.bin/resume-suite
+}
+
+for manager in pypi npm tarball debian suite; do
     "of_$manager"
 done
 say "$packed packages: the same bytes twice, installed by pip, npm, tar and dpkg, and each has answered"
