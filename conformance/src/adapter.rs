@@ -1,6 +1,10 @@
 //! An adapter: one TOML file that describes how a server is started, asked and read. Called by `target`, `view` and `report`.
 //!
 //! Texts may contain `{{name}}` (`template`). The README of this folder explains each field; unknown fields are errors.
+//!
+//! - `requests`  how a turn is asked for and read
+
+mod requests;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,11 +13,15 @@ use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use toml::{Table, Value};
 
+pub use self::requests::{Call, Requests, Stored};
 use crate::stream_rules::StreamRules;
+use crate::template::{Values, expand};
 
 /// The file in an adapter's folder.
 pub const FILE: &str = "adapter.toml";
 
+/// Parts that an adapter adds to those of the adapter that it extends.
+const FURTHER_PARTS: &str = "further_parts";
 /// Tables of an adapter that are merged with those of the adapter that it extends; others replace them.
 const MERGED: [&str; 5] = ["variables", "unsupported", "limits", "promises", "faults"];
 
@@ -72,9 +80,12 @@ pub struct Adapter {
     /// Makes all streams `{{age_s}}` seconds older.
     #[serde(default)]
     pub age: Vec<String>,
-    /// Ends the first database, and lets a second one take over.
+    /// How a standby takes over from the database.
     #[serde(default)]
-    pub fail_over: Vec<String>,
+    pub fail_over: Option<FailOver>,
+    /// How its agent lets another one work.
+    #[serde(default)]
+    pub delegation: Option<Delegation>,
     /// The folder of the file.
     #[serde(skip)]
     pub folder: PathBuf,
@@ -116,6 +127,8 @@ pub enum Role {
     Spare,
     /// Keeps the state.
     Database,
+    /// A copy of the database, which is started only for cases in which it takes over.
+    Standby,
     /// Is never disturbed.
     Other,
 }
@@ -127,6 +140,39 @@ impl Role {
 
     pub fn executes(self) -> bool {
         matches!(self, Self::Worker | Self::Both)
+    }
+}
+
+/// How a standby takes over, once the parts with the role `database` are killed.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailOver {
+    /// In the place of those of the adapter, for a server that has a standby.
+    #[serde(default)]
+    pub variables: BTreeMap<String, String>,
+    /// Promotes the standby.
+    pub command: Vec<String>,
+}
+
+/// A tool of the server by which its agent lets another agent work, and gets its answer.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Delegation {
+    pub tool: String,
+    /// As JSON; `{{message}}` is what the other agent is asked.
+    pub arguments: String,
+}
+
+impl Delegation {
+    /// The arguments that pass this message on.
+    ///
+    /// # Errors
+    /// They name something else.
+    pub fn arguments(&self, message: &str) -> Result<String> {
+        expand(
+            &self.arguments,
+            &Values::from([("message".to_owned(), message.to_owned())]),
+        )
     }
 }
 
@@ -151,78 +197,8 @@ pub struct Proxy {
     pub to: String,
 }
 
-/// A request.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Call {
-    #[serde(default = "get")]
-    pub method: String,
-    pub url: String,
-    #[serde(default)]
-    pub headers: BTreeMap<String, String>,
-    #[serde(default)]
-    pub body: Option<String>,
-    /// Values that later requests use: `header:NAME`, `header:NAME after TEXT`, `json:POINTER`, `frame:POINTER`.
-    #[serde(default)]
-    pub capture: BTreeMap<String, String>,
-}
-
-fn get() -> String {
-    "GET".to_owned()
-}
-
-/// The requests of a turn.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Requests {
-    /// Posts a message. Its response may be the stream.
-    pub post: Call,
-    /// Whether the response of `post` is the stream.
-    #[serde(default = "yes")]
-    pub post_streams: bool,
-    /// Posts another message to the same conversation.
-    #[serde(default)]
-    pub follow_up: Option<Call>,
-    /// Reads from the beginning.
-    #[serde(default)]
-    pub read: Option<Call>,
-    /// Reads what follows `{{cursor}}`.
-    #[serde(default)]
-    pub read_from: Option<Call>,
-    /// Reads the whole conversation, without an end: shows what follows the end of a turn.
-    #[serde(default)]
-    pub follow: Option<Call>,
-    /// Reads with the credentials of another user.
-    #[serde(default)]
-    pub read_as_another: Option<Call>,
-    #[serde(default)]
-    pub cancel: Option<Call>,
-    /// Returns the stored answer.
-    #[serde(default)]
-    pub stored: Option<Stored>,
-}
-
 fn yes() -> bool {
     true
-}
-
-/// Where the stored answer is.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Stored {
-    pub call: Call,
-    /// The answer's text, or the list of messages.
-    pub at: String,
-    /// In a list: the pointer and the values of messages that are answers. The last one counts, or `all` of them.
-    #[serde(default)]
-    pub role: Option<String>,
-    #[serde(default)]
-    pub all: bool,
-    #[serde(default)]
-    pub roles: Vec<String>,
-    /// In a message of a list: its text, or its list of parts (whose texts are at `/text`).
-    #[serde(default)]
-    pub text: String,
 }
 
 /// Times that a product needs or promises.
@@ -241,6 +217,8 @@ pub struct Limits {
     pub pause_s: u64,
     /// How long a reader may be behind the model before a deed is done anyway: some products deliver in lumps.
     pub catch_up_ms: u64,
+    /// How much the memory of the parts that serve streams may grow while readers come and go, in MiB.
+    pub grow_mib: u64,
 }
 
 impl Default for Limits {
@@ -252,6 +230,7 @@ impl Default for Limits {
             drain_s: 30,
             pause_s: 40,
             catch_up_ms: 3_000,
+            grow_mib: 128,
         }
     }
 }
@@ -290,6 +269,9 @@ pub struct Fault {
     pub cases: Vec<String>,
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
+    /// The adapter beside this one that has what the cases need.
+    #[serde(default)]
+    pub adapter: Option<String>,
     /// Why no case of a black box can notice it.
     #[serde(default)]
     pub unseen: Option<String>,
@@ -345,6 +327,13 @@ impl Adapter {
             self.requests.post_streams || self.requests.read.is_some(),
             "`requests.read` is missing, and `requests.post` does not stream"
         );
+        anyhow::ensure!(
+            self.fail_over.is_none() || self.has(|role| role == Role::Standby),
+            "`fail_over` needs a part with the role `standby`"
+        );
+        if let Some(delegation) = &self.delegation {
+            delegation.arguments("").context("`delegation.arguments`")?;
+        }
         self.stream.check()
     }
 
@@ -375,6 +364,10 @@ fn table(file: &Path, folder: &Path) -> Result<Table> {
     let mut whole = table(&base.join(FILE), &base)?;
     whole.remove("never_run");
     for (name, value) in own {
+        if name == FURTHER_PARTS {
+            add_parts(&mut whole, value)?;
+            continue;
+        }
         match (whole.get_mut(&name), value) {
             (Some(Value::Table(old)), Value::Table(new)) if MERGED.contains(&name.as_str()) => old.extend(new),
             (_, value) => {
@@ -384,6 +377,15 @@ fn table(file: &Path, folder: &Path) -> Result<Table> {
     }
     whole.remove("extends");
     Ok(whole)
+}
+
+/// Adds parts after those of the adapter that is extended.
+fn add_parts(whole: &mut Table, further: Value) -> Result<()> {
+    let (Some(Value::Array(parts)), Value::Array(further)) = (whole.get_mut("parts"), further) else {
+        anyhow::bail!("`{FURTHER_PARTS}` is a list of parts, after those of another adapter");
+    };
+    parts.extend(further);
+    Ok(())
 }
 
 #[cfg(test)]

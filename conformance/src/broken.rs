@@ -1,9 +1,12 @@
 //! Builds that break a promise each, by the `faults` of an adapter: at least one case must notice. Called by the command line.
+//!
+//! A fault may name another adapter that has what its cases need, such as a program that executes tools. One that no case can notice states why.
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use crate::adapter::{Adapter, Fault};
 use crate::suite::{self, Options};
+use crate::verdict::Verdict;
 
 /// Some show only at the right moment: seeds to try.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
@@ -45,6 +48,14 @@ pub async fn run(adapter: &Adapter, names: &[String], options: &Options, say: &d
 
 /// How a broken build was noticed, if it was.
 async fn noticed(adapter: &Adapter, name: &str, fault: &Fault, options: &Options) -> Result<Option<String>> {
+    let other;
+    let adapter = match &fault.adapter {
+        Some(beside) => {
+            other = Adapter::read(&adapter.folder.with_file_name(beside)).with_context(|| format!("the fault {name}"))?;
+            &other
+        }
+        None => adapter,
+    };
     for seed in SEEDS {
         let options = Options {
             seeds: vec![seed],
@@ -59,7 +70,7 @@ async fn noticed(adapter: &Adapter, name: &str, fault: &Fault, options: &Options
         let bad = found
             .runs
             .iter()
-            .find(|run| !run.verdict.is_good() && run.verdict != crate::verdict::Verdict::Unsupported);
+            .find(|run| !run.verdict.is_good() && run.verdict != Verdict::Unsupported);
         if let Some(run) = bad {
             let detail = run.details.first().map(String::as_str).unwrap_or_default();
             return Ok(Some(format!("{} by {}: {detail}", run.verdict.label(), run.case)));

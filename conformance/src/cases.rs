@@ -40,12 +40,14 @@ pub enum Special {
     AnotherUser,
     Aged { age_s: u64 },
     AfterTheEnd,
+    MemoryOfReaders,
     EndOnce,
     PostTwice,
     SecondMessage,
     HundredAtOnce,
     AfterDatabaseRestart,
     DatabaseKilledAtPost,
+    SubAgent,
 }
 
 /// What an adapter must have for a case.
@@ -72,6 +74,8 @@ pub enum Need {
     FollowUp,
     Age,
     FailOver,
+    /// Its agent can let another one work.
+    SubAgent,
 }
 
 impl Need {
@@ -116,7 +120,8 @@ impl Need {
                 !adapter.age.is_empty(),
                 "the adapter has no command that makes its streams older",
             ),
-            Self::FailOver => (!adapter.fail_over.is_empty(), "the adapter has no second database"),
+            Self::FailOver => (adapter.fail_over.is_some(), "the adapter has no standby of its database"),
+            Self::SubAgent => (adapter.delegation.is_some(), "its agent can't let another one work"),
         };
         (!has).then_some(reason)
     }
@@ -131,6 +136,11 @@ impl Case {
                 .find_map(|need| need.missing(adapter))
                 .map(str::to_owned)
         })
+    }
+
+    /// Whether it needs a standby of the database.
+    pub fn has_standby(&self) -> bool {
+        self.needs.contains(&Need::FailOver)
     }
 
     /// Whether it is run with a seed, of seeds that begin with 1.
@@ -188,6 +198,7 @@ pub const ALL: &[Case] = &[
     case("readers", "many-readers", "twenty readers join at different times, and lose their connections", FIFTH, &[Reconnect], Planned(planned::many_readers)),
     case("readers", "slow-reader", "a reader takes its time", FIFTH, &[], Planned(planned::slow_reader)),
     case("readers", "after-the-end", "a reader comes when the turn has ended", EACH, &[Reconnect], Other(Special::AfterTheEnd)),
+    case("readers", "memory-of-readers", "forty readers come and go, and the server's memory stays as it was", TENTH, &[Reconnect], Other(Special::MemoryOfReaders)),
     case("killed", "killed-before-first-word", "all processes of the server, before the model's first word", TENTH, &[Reconnect], Planned(planned::killed_before_first_word)),
     case("killed", "killed-between-words", "… between two words", TENTH, &[Reconnect], Planned(planned::killed_between_words)),
     case("killed", "killed-before-effect", "… between a tool's start and its effect", TENTH, &[Tools, Reconnect], Planned(planned::killed_before_effect)),
@@ -207,7 +218,7 @@ pub const ALL: &[Case] = &[
     case("database", "database-restarted-while-away", "… while the reader is away", TENTH, &[Database, Reconnect], Planned(planned::database_restarted_while_away)),
     case("database", "database-restarted-before", "… before the turn", TENTH, &[Database, Reconnect], Other(Special::AfterDatabaseRestart)),
     case("database", "database-killed-at-post", "… in the moment in which a message is confirmed", TENTH, &[Database, Proxy], Other(Special::DatabaseKilledAtPost)),
-    case("database", "database-failed-over", "a second database takes over", TENTH, &[FailOver], Planned(planned::database_failed_over)),
+    case("database", "database-failed-over", "the database is killed, and its standby takes over", TENTH, &[FailOver], Planned(planned::database_failed_over)),
     case("network", "database-partitioned", "nothing passes between server and database for a while", TENTH, &[Proxy], Planned(planned::database_partitioned)),
     case("network", "database-slow", "all that passes between them is late", TENTH, &[Proxy], Planned(planned::database_slow)),
     case("network", "answers-lost", "answers of the database are lost, with their connections", TENTH, &[Proxy], Planned(planned::answers_lost)),
@@ -218,6 +229,7 @@ pub const ALL: &[Case] = &[
     case("cancel", "cancel-in-tool", "… while a tool works", EACH, &[Tools, Cancel], Planned(planned::cancel_in_tool)),
     case("cancel", "cancel-at-end", "… when all was said", EACH, &[Cancel], Planned(planned::cancel_at_end)),
     case("cancel", "cancel-after-end", "… when it has ended", FIFTH, &[Cancel], Planned(planned::cancel_after_end)),
+    case("agents", "sub-agent", "an agent lets another one work, and goes on with its answer", FIFTH, &[SubAgent], Other(Special::SubAgent)),
     case("load", "hundred-at-once", "a hundred turns at once", TENTH, &[], Other(Special::HundredAtOnce)),
     case("end", "end-once", "readers at different times see one end, and nothing after it", EACH, &[], Other(Special::EndOnce)),
     case("random", "random", "a random schedule of all of the above", EACH, &[Reconnect], Planned(planned::random)),
@@ -269,8 +281,19 @@ mod tests {
                     adapter.name
                 );
             }
-            for name in adapter.faults.values().flat_map(|fault| &fault.cases) {
-                assert!(named(name).is_some(), "{}: {name}", adapter.name);
+            for (name, fault) in &adapter.faults {
+                assert_eq!(
+                    fault.cases.is_empty(),
+                    fault.unseen.is_some(),
+                    "{}: {name} has cases, or a reason why there is none",
+                    adapter.name
+                );
+                for case in &fault.cases {
+                    assert!(named(case).is_some(), "{}: {case}", adapter.name);
+                }
+                if let Some(other) = &fault.adapter {
+                    assert!(folder.join(other).is_dir(), "{}: {name} names {other}", adapter.name);
+                }
             }
         }
     }

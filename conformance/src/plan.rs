@@ -78,7 +78,7 @@ pub enum Deed {
         by_ms: u64,
         for_ms: u64,
     },
-    /// The second database takes over from the first.
+    /// The database is killed, and its standby takes over.
     FailOver,
     /// What the database answers is lost.
     LoseAnswers {
@@ -161,7 +161,7 @@ impl fmt::Display for Action {
             Deed::Partition { for_ms } => write!(f, "no connection to the database for {for_ms} ms"),
             Deed::Slow { by_ms, for_ms } => write!(f, "the database is {by_ms} ms late for {for_ms} ms"),
             Deed::LoseAnswers { for_ms } => write!(f, "answers of the database are lost for {for_ms} ms"),
-            Deed::FailOver => write!(f, "the second database takes over"),
+            Deed::FailOver => write!(f, "kill -9 Database, its standby takes over"),
             Deed::Cancel => write!(f, "cancel"),
         }
     }

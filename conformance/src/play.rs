@@ -292,7 +292,7 @@ impl Stage<'_> {
                 };
                 self.weather(weather, for_ms).await;
             }
-            Deed::FailOver => target.run(&target.adapter.fail_over, &[]).await?,
+            Deed::FailOver => target.fail_over(transcript).await?,
             Deed::Cancel => self.cancel(times).await,
         }
         for seat in &self.seats {

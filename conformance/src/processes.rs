@@ -217,6 +217,14 @@ impl Process {
         Ok(false)
     }
 
+    /// The memory of the process and its children that is in RAM, in bytes, as Linux counts it. 0: it does not run, or this is another system.
+    pub fn memory_bytes(&self) -> u64 {
+        let group = self.group().map(|group| group.as_raw_nonzero().get());
+        let folders = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let of_group = folders.filter(|folder| group.is_some() && group_of(&folder.path()) == group);
+        of_group.filter_map(|folder| resident_bytes(&folder.path())).sum()
+    }
+
     /// SIGSTOP.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
@@ -232,6 +240,21 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
     }
+}
+
+/// The group of a process, by its folder in /proc.
+fn group_of(folder: &Path) -> Option<i32> {
+    let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
+    // After the name, which may have spaces: the state, the parent, the group.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse().ok()
+}
+
+/// What a process has in RAM, by its folder in /proc.
+fn resident_bytes(folder: &Path) -> Option<u64> {
+    let status = std::fs::read_to_string(folder.join("status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
 }
 
 #[cfg(test)]
@@ -271,6 +294,7 @@ mod tests {
         let mut process = Process::new("one", launch(&script), ready, &folder);
         process.start(Duration::from_secs(10)).await.unwrap();
         assert!(process.runs().unwrap());
+        assert!(process.memory_bytes() > 0, "a shell and its child");
         let child: i32 = std::fs::read_to_string(folder.join("child"))
             .unwrap()
             .trim()
@@ -278,6 +302,7 @@ mod tests {
             .unwrap();
         process.kill().await.unwrap();
         assert!(!process.runs().unwrap());
+        assert_eq!(process.memory_bytes(), 0);
         let child = Pid::from_raw(child).unwrap();
         let is_gone = async {
             while rustix::process::test_kill_process(child).is_ok() && !is_zombie(child) {

@@ -28,6 +28,21 @@ pub struct Step {
     pub pace_ms: u64,
     /// Whether the model then calls the tool, so that another step follows.
     pub calls: bool,
+    /// Whether it then lets another agent work, likewise.
+    #[serde(default)]
+    pub delegates: bool,
+}
+
+impl Step {
+    /// Words alone.
+    fn of(words: usize, pace_ms: u64) -> Self {
+        Self {
+            words,
+            pace_ms,
+            calls: false,
+            delegates: false,
+        }
+    }
 }
 
 /// A word of a text.
@@ -45,28 +60,38 @@ pub enum Word {
 impl Script {
     /// One step of words.
     pub fn words(id: impl Into<String>, words: usize, pace_ms: u64) -> Self {
-        let step = Step {
-            words,
-            pace_ms,
-            calls: false,
-        };
         Self {
             id: id.into(),
-            steps: vec![step],
+            steps: vec![Step::of(words, pace_ms)],
         }
     }
 
     /// Words, a call of the tool, and words.
     pub fn with_call(id: impl Into<String>, words: usize, pace_ms: u64) -> Self {
-        let step = Step {
-            words,
-            pace_ms,
-            calls: false,
-        };
+        let step = Step::of(words, pace_ms);
         Self {
             id: id.into(),
             steps: vec![Step { calls: true, ..step }, step],
         }
+    }
+
+    /// Words, another agent that works, and words.
+    pub fn with_sub_agent(id: impl Into<String>, words: usize, pace_ms: u64) -> Self {
+        let step = Step::of(words, pace_ms);
+        let first = Step {
+            delegates: true,
+            ..step
+        };
+        Self {
+            id: id.into(),
+            steps: vec![first, step],
+        }
+    }
+
+    /// What the agent says that works for a step.
+    pub fn of_sub_agent(&self, step: usize) -> Self {
+        let Step { words, pace_ms, .. } = self.steps[step];
+        Self::words(format!("{}-sub-{step}", self.id), words, pace_ms)
     }
 
     /// The user's message that asks for it.
@@ -142,6 +167,9 @@ mod tests {
         assert_eq!(script.calls(), ["a-1:0"]);
         assert_eq!(Script::id_of_call("a-1:0"), "a-1");
         assert_eq!(script.total(), 6);
+        let asks = Script::with_sub_agent("a-2", 3, 5);
+        assert!(asks.calls().is_empty());
+        assert_eq!(asks.of_sub_agent(0), Script::words("a-2-sub-0", 3, 5));
     }
 
     #[test]

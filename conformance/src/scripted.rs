@@ -32,6 +32,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use self::dialect::{Dialect, Piece};
 use self::question::Question;
+use crate::adapter::Delegation;
 use crate::gate::{Gate, Point};
 use crate::script::{Script, word};
 
@@ -72,6 +73,7 @@ struct Records {
 #[derive(Default)]
 pub struct World {
     pub gate: Gate,
+    delegation: Option<Delegation>,
     records: Mutex<Records>,
 }
 
@@ -84,14 +86,19 @@ pub struct Scripted {
 }
 
 impl Scripted {
+    /// `delegation`: how agents of the server let others work.
+    ///
     /// # Errors
     /// There is no free port.
-    pub async fn start() -> Result<Self> {
+    pub async fn start(delegation: Option<Delegation>) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
             .context("no port for the scripted model")?;
         let url = format!("http://{}", listener.local_addr()?);
-        let world = Arc::new(World::default());
+        let world = Arc::new(World {
+            delegation,
+            ..World::default()
+        });
         let router = Router::new()
             .route("/v1/chat/completions", post(chat))
             .route("/v1/responses", post(responses))
@@ -168,8 +175,21 @@ impl World {
         self.records().calls[index].state = state;
     }
 
+    /// The tool that the model calls after a step, with its arguments. None: it calls none, or it is not offered.
+    fn call_after(&self, script: &Script, step: usize, tools: &[String]) -> Option<(String, String)> {
+        let said = script.steps.get(step)?;
+        if said.calls {
+            let name = tools.iter().find(|name| name.ends_with(TOOL))?;
+            return Some((name.clone(), json!({ "call": script.call(step) }).to_string()));
+        }
+        let delegation = self.delegation.as_ref().filter(|_| said.delegates)?;
+        let name = tools.iter().find(|name| **name == delegation.tool)?;
+        let arguments = delegation.arguments(&script.of_sub_agent(step).message()).ok()?;
+        Some((name.clone(), arguments))
+    }
+
     /// Says a step, until it is said or its reader has gone.
-    async fn say(&self, script: &Script, step: usize, tool: Option<String>, attempt: usize, out: &mpsc::Sender<Piece>) {
+    async fn say(&self, script: &Script, step: usize, tools: &[String], attempt: usize, out: &mpsc::Sender<Piece>) {
         let id = script.id.as_str();
         self.gate.pass(id, Point::Start { step }).await;
         let Some(said) = script.steps.get(step) else {
@@ -185,12 +205,11 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(said.pace_ms)).await;
             }
         }
-        let calls = said.calls && tool.is_some();
-        if let (true, Some(name)) = (said.calls, tool) {
-            let call = script.call(step);
-            let arguments = json!({ "call": call }).to_string();
+        let call = self.call_after(script, step, tools);
+        let calls = call.is_some();
+        if let Some((name, arguments)) = call {
             // Unlike the name of the effect, the id of a call is new with each answer, as a provider's is.
-            let id = format!("call_{}_{attempt}", call.replace(':', "_"));
+            let id = format!("call_{}_{attempt}", script.call(step).replace(':', "_"));
             let _ = out.send(Piece::Call { id, name, arguments }).await;
         }
         self.gate.pass(id, Point::End { step }).await;
@@ -239,7 +258,7 @@ async fn answer(world: Arc<World>, question: Question, dialect: Dialect) -> Resp
         };
         let (index, attempt) = world.begin(&script.id, question.step, question.results);
         tokio::select! {
-            () = world.say(&script, question.step, question.tool, attempt, &sender) => world.end(index, CallState::Finished),
+            () = world.say(&script, question.step, &question.tools, attempt, &sender) => world.end(index, CallState::Finished),
             () = sender.closed() => world.end(index, CallState::Abandoned),
         }
     });

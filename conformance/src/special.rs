@@ -1,4 +1,8 @@
 //! Cases that are more than one turn, or read outside of one. Called by `suite`.
+//!
+//! - `cursors`  those that read an ended turn from many cursors
+
+mod cursors;
 
 use std::time::Duration;
 
@@ -9,7 +13,6 @@ use tokio::time::{sleep, timeout};
 
 use crate::adapter::{Busy, Call};
 use crate::cases::{Special, planned};
-use crate::cut::Cut;
 use crate::frames::Decoder;
 use crate::gate::Point;
 use crate::judge::{self, Expect};
@@ -17,8 +20,8 @@ use crate::play::{self, Played};
 use crate::proxy::Weather;
 use crate::random::Random;
 use crate::reader::{Progress, Read, Reader};
-use crate::script::{Script, words_of};
-use crate::stream_rules::Cursor;
+use crate::script::{Script, word};
+use crate::scripted::ModelCall;
 use crate::target::{Target, Turn, Which};
 use crate::transcript::Transcript;
 use crate::verdict::{Judgement, Verdict};
@@ -27,8 +30,6 @@ use crate::wire::Response;
 
 const WORDS: usize = 30;
 const PACE_MS: u64 = 5;
-/// Maximum number of cuts of one stream; further ones are for other seeds.
-const MAX_CUTS: usize = 150;
 /// How long a response may take that has nothing to wait for.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// How long after the end something might follow.
@@ -37,6 +38,10 @@ const AFTER_END: Duration = Duration::from_millis(1_500);
 const BUSY_PAUSE: Duration = Duration::from_millis(1_000);
 const AT_ONCE: usize = 100;
 const POSTS: usize = 5;
+/// Turns that many read, after one that fills caches.
+const CROWDS: usize = 2;
+/// Words of a sub-agent. The last one is plain, however a result is quoted.
+const SUB_WORDS: usize = 20;
 const FOREIGN: &str = "not-a-cursor";
 
 struct Scene<'a> {
@@ -64,11 +69,13 @@ pub async fn run(
         Special::AnotherUser => scene.another_user(random).await?,
         Special::Aged { age_s } => scene.aged(random, age_s).await?,
         Special::AfterTheEnd => scene.after_the_end(random).await?,
+        Special::MemoryOfReaders => scene.memory_of_readers(random).await?,
         Special::EndOnce => scene.end_once(random).await?,
         Special::PostTwice => scene.post_twice(random).await?,
         Special::SecondMessage => scene.second_message(random).await?,
         Special::HundredAtOnce => scene.hundred_at_once(random).await?,
         Special::DatabaseKilledAtPost => scene.database_killed_at_post(random).await?,
+        Special::SubAgent => scene.sub_agent(random).await?,
     };
     target.settle(transcript).await?;
     Ok(Played {
@@ -109,26 +116,28 @@ impl Scene<'_> {
         Ok(judgement)
     }
 
-    async fn cut_every_byte(&self, random: &mut Random) -> Result<Judgement> {
-        let (turn, mut judgement) = self.whole(self.script(), random).await?;
-        let Some(read) = &self.target.adapter.requests.read else {
-            return Ok(Judgement::of(Verdict::Unsupported, "the adapter has no `read`"));
-        };
-        let (length, _) = self.listen(read, &turn).await?;
-        let stride = length.div_ceil(MAX_CUTS).max(1);
-        let mut at = random.between(0, stride - 1);
-        while at < length && judgement.verdict.is_good() {
-            let name = format!("reader cut after byte {at}");
-            let read = self
-                .reader(&turn, &name)
-                .cutting(Cut::AnyByte, at)
-                .follow(None, silent())
-                .await;
-            judgement.merge(judge::read(&turn.script, &read, Expect::Whole));
-            at += stride;
+    async fn memory_of_readers(&self, random: &mut Random) -> Result<Judgement> {
+        let mut judgement = self.crowd(random, 0).await?;
+        let before = self.target.memory_mib().await;
+        for nth in 1..=CROWDS {
+            judgement.merge(self.crowd(random, nth).await?);
         }
-        self.transcript.note(&format!("{length} bytes, a cut each {stride}"));
+        let after = self.target.memory_mib().await;
+        self.transcript.note(&format!("memory of what serves streams: {before} MiB, then {after} MiB"));
+        if after > before + self.target.adapter.limits.grow_mib {
+            judgement.find(
+                Verdict::Error,
+                format!("the readers are gone, and the server's memory has grown from {before} to {after} MiB"),
+            );
+        }
         Ok(judgement)
+    }
+
+    /// A turn that many read to its end.
+    async fn crowd(&self, random: &mut Random, nth: usize) -> Result<Judgement> {
+        let plan = planned::crowd(format!("{}-{nth}", self.id));
+        let played = play::play(self.target, &plan, random, self.transcript).await?;
+        Ok(played.judgement)
     }
 
     /// All that a request returns, until it ends or nothing follows for a while: its length in bytes, and the view.
@@ -146,102 +155,6 @@ impl Scene<'_> {
         Ok((length, view))
     }
 
-    async fn cursor_before(&self, random: &mut Random) -> Result<Judgement> {
-        let (turn, mut judgement) = self.whole(self.script(), random).await?;
-        let whole = self.read(&turn, "reader of all", None, None).await;
-        judgement.merge(judge::read(&turn.script, &whole, Expect::Whole));
-        for _ in 0..3 {
-            judgement.merge(self.suffix(&turn, &whole, random).await);
-        }
-        Ok(judgement)
-    }
-
-    /// Reads from an earlier cursor: the frames must be those that followed it the first time.
-    async fn suffix(&self, turn: &Turn, whole: &Read, random: &mut Random) -> Judgement {
-        let cursors = positions(&whole.view.cursors);
-        if cursors.len() < 3 {
-            return Judgement::of(Verdict::Error, "the stream has fewer than three cursors");
-        }
-        let at = random.between(0, cursors.len() - 2);
-        let from = &cursors[at].1;
-        let again = self
-            .read(turn, &format!("reader from {from}"), None, Some(from.clone()))
-            .await;
-        let (expected, found) = (&cursors[at + 1..], positions(&again.view.cursors));
-        let is_same = match self.target.adapter.stream.cursor {
-            // A new reader counts from the beginning.
-            Cursor::Count => found.len() == expected.len(),
-            _ => found
-                .iter()
-                .map(|(position, _)| position)
-                .eq(expected.iter().map(|(position, _)| position)),
-        };
-        if is_same {
-            return Judgement::default();
-        }
-        let verdict = if found.len() > expected.len() {
-            Verdict::Duplicated
-        } else {
-            Verdict::Lost
-        };
-        Judgement::of(
-            verdict,
-            format!(
-                "from cursor {from}: {} frames, and {} followed it before",
-                found.len(),
-                expected.len()
-            ),
-        )
-    }
-
-    async fn cursor_ahead(&self, random: &mut Random) -> Result<Judgement> {
-        match self.target.adapter.stream.cursor_ahead.clone() {
-            Some(cursor) => self.odd_cursor(random, &cursor).await,
-            None => Ok(Judgement::of(Verdict::Unsupported, "the adapter has no `cursor_ahead`")),
-        }
-    }
-
-    /// A cursor that no stream has given.
-    async fn odd_cursor(&self, random: &mut Random, cursor: &str) -> Result<Judgement> {
-        let (mut turn, mut judgement) = self.whole(self.script(), random).await?;
-        let Some(call) = &self.target.adapter.requests.read_from else {
-            return Ok(Judgement::of(Verdict::Unsupported, "the adapter has no `read_from`"));
-        };
-        turn.values.insert("cursor".to_owned(), cursor.to_owned());
-        let mut response = self.target.ask(call, &turn.values).await?;
-        let status = response.status;
-        self.transcript.note(&format!("cursor {cursor}: {status}"));
-        let says_so = (400..500).contains(&status) || self.target.adapter.stream.nothing_follows.contains(&status);
-        if says_so {
-            return Ok(judgement);
-        }
-        if status != 200 {
-            judgement.find(Verdict::Error, format!("the cursor {cursor} is answered with {status}"));
-            return Ok(judgement);
-        }
-        match response.text(ANSWER_LIMIT).await {
-            Ok(body) => {
-                let rules = &self.target.adapter.stream;
-                let mut view = View::default();
-                for frame in Decoder::new(rules.framing).push(body.as_bytes()) {
-                    view.apply(&frame, rules, &std::collections::BTreeMap::new());
-                }
-                let is_whole = judge::text(&turn.script, &view.text(), Expect::Whole).verdict.is_good();
-                if !is_whole && view.errors.is_empty() {
-                    let words = words_of(&view.text()).len();
-                    let detail =
-                        format!("the cursor {cursor} is answered with {words} words, as if nothing were missing");
-                    judgement.find(Verdict::Lost, detail);
-                }
-            }
-            Err(_) => judgement.find(
-                Verdict::Hang,
-                format!("the cursor {cursor} is answered with a stream that never ends"),
-            ),
-        }
-        Ok(judgement)
-    }
-
     async fn another_user(&self, random: &mut Random) -> Result<Judgement> {
         let (turn, mut judgement) = self.whole(self.script(), random).await?;
         if let Some(call) = &self.target.adapter.requests.read_as_another {
@@ -250,17 +163,6 @@ impl Scene<'_> {
                 judgement.find(Verdict::Error, format!("another user gets {status}"));
             }
         }
-        Ok(judgement)
-    }
-
-    async fn aged(&self, random: &mut Random, age_s: u64) -> Result<Judgement> {
-        let (turn, mut judgement) = self.whole(self.script(), random).await?;
-        let whole = self.read(&turn, "reader of all", None, None).await;
-        let further = [("age_s", age_s.to_string())];
-        self.target.run(&self.target.adapter.age, &further).await?;
-        judgement.merge(self.suffix(&turn, &whole, random).await);
-        let again = self.read(&turn, "reader of an old turn", None, None).await;
-        judgement.merge(judge::read(&turn.script, &again, Expect::Whole));
         Ok(judgement)
     }
 
@@ -377,6 +279,22 @@ impl Scene<'_> {
         Ok(judgement)
     }
 
+    async fn sub_agent(&self, random: &mut Random) -> Result<Judgement> {
+        let world = &self.target.scripted.world;
+        let script = Script::with_sub_agent(self.id.clone(), SUB_WORDS, PACE_MS);
+        let (turn, mut judgement) = self.whole(script, random).await?;
+        let of_sub_agent = turn.script.of_sub_agent(0);
+        if world.calls(&of_sub_agent.id).is_empty() {
+            judgement.find(Verdict::Error, "the sub-agent was not asked");
+        }
+        let last = word(0, 0, SUB_WORDS);
+        let is_given = |call: ModelCall| call.step == 1 && call.results.join(" ").contains(last.trim());
+        if !world.calls(&turn.script.id).into_iter().any(is_given) {
+            judgement.find(Verdict::Lost, "the agent was not given the answer of its sub-agent");
+        }
+        Ok(judgement)
+    }
+
     async fn hundred_at_once(&self, random: &mut Random) -> Result<Judgement> {
         let turns: Vec<Turn> = (0..AT_ONCE)
             .map(|nth| {
@@ -435,14 +353,6 @@ impl Scene<'_> {
         let read = self.read(&turn, "reader 0", stream, None).await;
         Ok(judge::read(&turn.script, &read, Expect::Whole))
     }
-}
-
-/// The different positions of cursors, each with one that names it: several frames may share one, with or without leading zeros.
-fn positions(cursors: &[String]) -> Vec<(String, String)> {
-    let position = |cursor: &String| (cursor.trim_start_matches('0').to_owned(), cursor.clone());
-    let mut positions: Vec<(String, String)> = cursors.iter().map(position).collect();
-    positions.dedup_by(|one, other| one.0 == other.0);
-    positions
 }
 
 /// A channel without commands.

@@ -208,16 +208,19 @@ fn line(run: &Run) -> String {
 }
 
 impl Suite<'_> {
-    /// The running server, or a new one.
-    async fn running(&mut self) -> Result<Target> {
-        if let Some(target) = self.target.take() {
-            return Ok(target);
+    /// The running server, or a new one. `has_standby`: for a case in which the standby of its database takes over.
+    async fn running(&mut self, has_standby: bool) -> Result<Target> {
+        match self.target.take() {
+            Some(target) if target.has_standby == has_standby => return Ok(target),
+            Some(target) => target.stop().await?,
+            None => {}
         }
         self.starts += 1;
         let place = Place {
             folder: self.work.join(self.starts.to_string()),
             cache: self.options.cache.clone(),
             fault: self.options.fault.clone(),
+            has_standby,
         };
         let target = Target::start(self.adapter, &place)
             .await
@@ -254,7 +257,7 @@ impl Suite<'_> {
     }
 
     async fn case(&mut self, case: &Case, seed: u64) -> Result<Run> {
-        let target = self.running().await?;
+        let target = self.running(case.has_standby()).await?;
         let mut random = Random::of(seed, case.name);
         let id = self.id(case.name, seed);
         let transcript = Transcript::default();
@@ -274,7 +277,7 @@ impl Suite<'_> {
         self.put_back(target, is_good).await;
         let shrunk = match &plan {
             Some(plan) if !is_good && self.options.shrinks => {
-                self.shrink(plan, seed, case.name, played.judgement.verdict).await?
+                self.shrink(plan, seed, case, played.judgement.verdict).await?
             }
             _ => None,
         };
@@ -300,7 +303,7 @@ impl Suite<'_> {
 
     /// Keeps a server for the next case, or ends it.
     async fn put_back(&mut self, target: Target, is_good: bool) {
-        if is_good {
+        if is_good && !target.is_used_up() {
             self.target = Some(target);
         } else {
             // What does not stop is killed when it is dropped.
@@ -309,11 +312,11 @@ impl Suite<'_> {
     }
 
     /// Looks for the smallest plan with the same verdict.
-    async fn shrink(&mut self, plan: &Plan, seed: u64, name: &str, verdict: Verdict) -> Result<Option<Plan>> {
+    async fn shrink(&mut self, plan: &Plan, seed: u64, case: &Case, verdict: Verdict) -> Result<Option<Plan>> {
         let mut shrinking = Shrinking::new(plan.clone());
         while let Some(mut candidate) = shrinking.candidate() {
-            let target = self.running().await?;
-            candidate.script.id = self.id(name, seed);
+            let target = self.running(case.has_standby()).await?;
+            candidate.script.id = self.id(case.name, seed);
             let transcript = Transcript::default();
             let mut random = Random::of(seed, &candidate.script.id);
             let playing = play::play(&target, &candidate, &mut random, &transcript);

@@ -1,6 +1,11 @@
 //! A running server under test: its parts, its proxies, the scripted side, and the requests of a turn. Called by `play`, `special` and `suite`.
+//!
+//! - `faults`  what is done to its parts
+
+mod faults;
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -11,18 +16,15 @@ use crate::adapter::{Adapter, Call, Role};
 use crate::capture;
 use crate::ports;
 use crate::processes::{Launch, Process, Ready};
-use crate::proxy::{Proxy, Weather};
+use crate::proxy::Proxy;
 use crate::random::Random;
 use crate::script::Script;
 use crate::scripted::Scripted;
 use crate::template::{Values, expand};
-use crate::transcript::Transcript;
 use crate::wire::{Request, Response};
 
 /// How long a request without a stream may take.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
-/// From the end of a killed part to its next start.
-const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
 /// Where a target is run, and how.
 #[derive(Debug, Clone)]
@@ -33,6 +35,8 @@ pub struct Place {
     pub cache: PathBuf,
     /// A build that breaks a promise.
     pub fault: Option<String>,
+    /// Whether the standby of its database runs.
+    pub has_standby: bool,
 }
 
 /// Parts of a server, by what they do.
@@ -68,9 +72,11 @@ pub struct Target {
     pub adapter: Adapter,
     pub scripted: Scripted,
     pub folder: PathBuf,
+    pub has_standby: bool,
     values: Values,
     parts: Mutex<Vec<(Role, Process)>>,
     proxies: Vec<Proxy>,
+    is_used_up: AtomicBool,
 }
 
 impl Target {
@@ -79,7 +85,7 @@ impl Target {
     /// # Errors
     /// A command fails, a part is not ready in time, or a request of `prepare` is refused.
     pub async fn start(adapter: &Adapter, place: &Place) -> Result<Self> {
-        let scripted = Scripted::start().await?;
+        let scripted = Scripted::start(adapter.delegation.clone()).await?;
         let logs = place.folder.join("logs");
         std::fs::create_dir_all(&logs).with_context(|| format!("can't create {}", logs.display()))?;
         std::fs::create_dir_all(&place.cache).with_context(|| format!("can't create {}", place.cache.display()))?;
@@ -91,7 +97,9 @@ impl Target {
             values.insert(format!("proxy.{}", proxy.name), started.port.to_string());
             proxies.push(started);
         }
-        for (name, text) in &adapter.variables {
+        let of_standby = adapter.fail_over.iter().filter(|_| place.has_standby);
+        let variables = of_standby.flat_map(|fail_over| &fail_over.variables);
+        for (name, text) in adapter.variables.iter().chain(variables) {
             let value = expand(text, &values).with_context(|| format!("the variable {name}"))?;
             values.insert(name.clone(), value);
         }
@@ -99,9 +107,11 @@ impl Target {
             adapter: adapter.clone(),
             scripted,
             folder: place.folder.clone(),
+            has_standby: place.has_standby,
             values,
             parts: Mutex::default(),
             proxies,
+            is_used_up: AtomicBool::new(false),
         };
         target.start_parts(place).await?;
         target.prepare().await?;
@@ -133,7 +143,8 @@ impl Target {
                 command: self.words(&part.ready_command)?,
             };
             let mut process = Process::new(&part.name, launch, ready, &self.folder.join("logs"));
-            if part.role != Role::Spare {
+            let waits = part.role == Role::Spare || part.role == Role::Standby && !place.has_standby;
+            if !waits {
                 process.start(limit).await?;
             }
             parts.push((part.role, process));
@@ -294,77 +305,6 @@ impl Target {
         Ok(capture::stored(stored, &json))
     }
 
-    /// Kills parts with SIGKILL, and starts them again.
-    ///
-    /// # Errors
-    /// A part does not start.
-    pub async fn restart(&self, which: Which, transcript: &Transcript) -> Result<()> {
-        let mut parts = self.parts.lock().await;
-        for (_, process) in parts.iter_mut().filter(|(role, _)| which.has(*role)) {
-            transcript.note(&format!("kill -9 {}", process.name));
-            process.kill().await?;
-        }
-        tokio::time::sleep(RESTART_PAUSE).await;
-        for (_, process) in parts.iter_mut().filter(|(role, _)| which.has(*role)) {
-            process.start(self.ready_limit()).await?;
-            transcript.note(&format!("{} runs again", process.name));
-        }
-        Ok(())
-    }
-
-    /// Stops parts with SIGTERM, and starts them again at once, as a deployment does.
-    ///
-    /// # Errors
-    /// A part does not start.
-    pub async fn drain(&self, which: Which, transcript: &Transcript) -> Result<()> {
-        let mut parts = self.parts.lock().await;
-        for (_, process) in parts.iter_mut().filter(|(role, _)| which.has(*role)) {
-            transcript.note(&format!("SIGTERM to {}", process.name));
-            let is_orderly = process.stop().await?;
-            if !is_orderly {
-                transcript.note(&format!("{} had to be killed", process.name));
-            }
-            process.start(self.ready_limit()).await?;
-            transcript.note(&format!("{} runs again", process.name));
-        }
-        Ok(())
-    }
-
-    /// Pauses all workers, and starts the spare one, if there is one.
-    ///
-    /// # Errors
-    /// The spare worker does not start.
-    pub async fn pause_workers(&self, transcript: &Transcript) -> Result<()> {
-        let mut parts = self.parts.lock().await;
-        for (role, process) in parts.iter_mut() {
-            if role.executes() {
-                transcript.note(&format!("SIGSTOP to {}", process.name));
-                process.pause();
-            } else if *role == Role::Spare {
-                process.start(self.ready_limit()).await?;
-                transcript.note(&format!("{} runs", process.name));
-            }
-        }
-        Ok(())
-    }
-
-    /// Continues all workers.
-    pub async fn continue_workers(&self, transcript: &Transcript) {
-        let parts = self.parts.lock().await;
-        for (_, process) in parts.iter().filter(|(role, _)| role.executes()) {
-            transcript.note(&format!("SIGCONT to {}", process.name));
-            process.go_on();
-        }
-    }
-
-    /// Sets the weather of all proxies.
-    pub fn set(&self, weather: Weather, transcript: &Transcript) {
-        for proxy in &self.proxies {
-            transcript.note(&format!("proxy {}: {weather:?}", proxy.name));
-            proxy.set(weather);
-        }
-    }
-
     /// Runs a command of the adapter, with further values.
     ///
     /// # Errors
@@ -381,27 +321,6 @@ impl Target {
             ..Launch::default()
         };
         launch.run().await?;
-        Ok(())
-    }
-
-    /// Brings everything back to where it was before a case.
-    ///
-    /// # Errors
-    /// A part does not start.
-    pub async fn settle(&self, transcript: &Transcript) -> Result<()> {
-        for proxy in &self.proxies {
-            proxy.set(Weather::default());
-        }
-        let mut parts = self.parts.lock().await;
-        for (role, process) in parts.iter_mut() {
-            process.go_on();
-            if *role == Role::Spare {
-                process.stop().await?;
-            } else if !process.runs()? {
-                transcript.note(&format!("{} had ended", process.name));
-                process.start(self.ready_limit()).await?;
-            }
-        }
         Ok(())
     }
 

@@ -123,6 +123,14 @@ pub fn many_readers(random: &mut Random, _: &Adapter, id: String) -> Plan {
     sorted(plan)
 }
 
+/// Many readers from the beginning to the end.
+pub fn crowd(id: String) -> Plan {
+    let mut plan = words(id);
+    plan.readers = READERS;
+    let point = Point::Words { step: 0, count: 2 };
+    (1..READERS).fold(plan, |plan, reader| plan.at(point, Deed::Join { reader }))
+}
+
 pub fn slow_reader(_: &mut Random, _: &Adapter, id: String) -> Plan {
     let mut plan = Plan::quiet(Script::words(id, 10 * WORDS, 0));
     plan.slow_ms = 10;

@@ -1,8 +1,7 @@
-//! What a request asks the model for: the script of the user's last message, the step that is next, and the tool that may be called.
+//! What a request asks the model for: the script of the user's last message, the step that is next, and the tools that may be called.
 
 use serde_json::Value;
 
-use super::TOOL;
 use crate::script::Script;
 
 /// A request, whatever its protocol.
@@ -11,7 +10,8 @@ pub(super) struct Question {
     pub script: Option<Script>,
     /// Answers since the user's last message.
     pub step: usize,
-    pub tool: Option<String>,
+    /// The names of tools that may be called.
+    pub tools: Vec<String>,
     pub results: Vec<String>,
 }
 
@@ -24,18 +24,18 @@ pub(super) fn of_chat(request: &Value) -> Question {
     Question {
         script: begin.and_then(|at| Script::of(&text(&messages[at]["content"]))),
         step: of_role("assistant").count(),
-        tool: tool(&request["tools"], "/function/name"),
+        tools: names(&request["tools"], "/function/name"),
         results: of_role("tool").map(|message| text(&message["content"])).collect(),
     }
 }
 
 /// OpenAI's Responses.
 pub(super) fn of_responses(request: &Value) -> Question {
-    let tool = tool(&request["tools"], "/name");
+    let tools = names(&request["tools"], "/name");
     if let Some(input) = request["input"].as_str() {
         return Question {
             script: Script::of(input),
-            tool,
+            tools,
             ..Question::default()
         };
     }
@@ -48,7 +48,7 @@ pub(super) fn of_responses(request: &Value) -> Question {
         script: begin.and_then(|at| Script::of(&text(&items[at]["content"]))),
         // An answer has one call at most.
         step: results.len(),
-        tool,
+        tools,
         results,
     }
 }
@@ -66,7 +66,7 @@ pub(super) fn of_messages(request: &Value) -> Question {
     Question {
         script: begin.and_then(|at| Script::of(&text(&messages[at]["content"]))),
         step: after.iter().filter(|message| message["role"] == "assistant").count(),
-        tool: tool(&request["tools"], "/name"),
+        tools: names(&request["tools"], "/name"),
         results: parts
             .filter(|part| part["type"] == "tool_result")
             .map(|part| text(&part["content"]))
@@ -92,8 +92,8 @@ fn text(content: &Value) -> String {
     }
 }
 
-/// The name of our tool among those that are offered.
-fn tool(tools: &Value, pointer: &str) -> Option<String> {
+/// The names of tools that are offered.
+fn names(tools: &Value, pointer: &str) -> Vec<String> {
     let names = list(tools).iter().filter_map(|tool| tool.pointer(pointer)?.as_str());
-    names.filter(|name| name.ends_with(TOOL)).map(str::to_owned).next()
+    names.map(str::to_owned).collect()
 }

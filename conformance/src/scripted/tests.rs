@@ -30,7 +30,7 @@ fn said(stream: &str, pointer: &str) -> String {
 
 #[tokio::test]
 async fn a_turn_is_said_in_each_protocol() {
-    let server = Scripted::start().await.unwrap();
+    let server = Scripted::start(None).await.unwrap();
     let tools = json!([{"type": "function", "name": "x_record", "function": {"name": "x_record"}}]);
     for (id, path, pointer) in [
         ("c", "/v1/chat/completions", "/choices/0/delta/content"),
@@ -54,7 +54,7 @@ async fn a_turn_is_said_in_each_protocol() {
 
 #[tokio::test]
 async fn a_call_is_asked_for_and_its_effects_are_counted() {
-    let server = Scripted::start().await.unwrap();
+    let server = Scripted::start(None).await.unwrap();
     let script = Script::with_call("t", 1, 0);
     let tools = json!([{"type": "function", "function": {"name": "ledger_record"}}]);
     let mut messages = vec![json!({"role": "user", "content": script.message()})];
@@ -78,4 +78,22 @@ async fn a_call_is_asked_for_and_its_effects_are_counted() {
     .await;
     assert!(second.contains("w1.1é"), "{second}");
     assert_eq!(server.world.calls("t")[1].results, ["{\"done\":\"t:0\"}"]);
+}
+
+#[tokio::test]
+async fn another_agent_is_asked_by_the_tool_of_the_server() {
+    let delegation = Delegation {
+        tool: "spawn".to_owned(),
+        arguments: "{\"agents\": [{\"task\": {{message|json}}}]}".to_owned(),
+    };
+    let server = Scripted::start(Some(delegation)).await.unwrap();
+    let script = Script::with_sub_agent("s", 1, 0);
+    let tools = json!([{"type": "function", "function": {"name": "spawn"}}]);
+    let body = json!({"messages": [{"role": "user", "content": script.message()}], "tools": tools});
+    let said: Value = serde_json::from_str(&post(&server, "/v1/chat/completions", &body).await).unwrap();
+    let function = &said["choices"][0]["message"]["tool_calls"][0]["function"];
+    assert_eq!(function["name"], "spawn");
+    let arguments: Value = serde_json::from_str(function["arguments"].as_str().unwrap()).unwrap();
+    let task = arguments["agents"][0]["task"].as_str().unwrap();
+    assert_eq!(Script::of(task), Some(script.of_sub_agent(0)));
 }
