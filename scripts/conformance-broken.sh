@@ -5,6 +5,7 @@ unset DATABASE_URL
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 # A debug build can break its promises as it is.
+have python3 || { can_apt && apt_install python3; } || die "the programs of users, which some of the cases kill, need python3"
 cargo build --locked --workspace --bin resume-suite --bin rejoin
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")/debug
 export RESUME_SUITE_REJOIN=$target/rejoin

@@ -17,6 +17,8 @@ suite=$target/${profile/#dev/debug}/resume-suite
 export RESUME_SUITE_REJOIN=$target/${profile/#dev/debug}/rejoin
 out=${OUT:-$target/conformance}
 mkdir -p "$out"
+# The example, and the programs of users.
+have python3 || { can_apt && apt_install python3; } || die "the suite's adapters need python3"
 
 # What peers need of the machine. Without it they are missing columns.
 setup_peers_of_suite() {

@@ -3,7 +3,7 @@
 //! It depends on nothing of the product: what it knows of a server is in the server's adapter.
 //!
 //! # Layout
-//! - `adapter`   the description of a server; `stream_rules`: how its streams are read; `template`, `capture`: values in requests
+//! - `adapter`   the description of a server, with its requests; `stream_rules`: how its streams are read; `template`, `capture`: values in requests
 //! - `script`    what the model says; `scripted`: the model and the ledger; `gate`: the moments at which they wait
 //! - `processes` the parts of a server; `proxy`: faults between them; `ports`: free ports; `target`: all of it, and its requests
 //! - `wire`      HTTP on a bare socket; `frames`: frames of a stream; `cut`: where a connection is lost; `view`: what is shown; `reader`: all of it

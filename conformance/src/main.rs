@@ -191,12 +191,6 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("can't find {}", path.display()))
 }
 
-/// How we were called.
-fn words() -> String {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    format!("resume-suite {}", words.join(" "))
-}
-
 fn options(cli: &Cli, args: &RunArgs) -> Result<Options> {
     Ok(Options {
         seeds: args.seed.map_or_else(|| (1..=args.seeds).collect(), |seed| vec![seed]),
@@ -207,7 +201,6 @@ fn options(cli: &Cli, args: &RunArgs) -> Result<Options> {
         cache: absolute(&cli.cache)?,
         shrinks: !args.no_shrink,
         keeps_all: args.transcripts,
-        command: words(),
     })
 }
 
@@ -283,15 +276,17 @@ fn report(cli: &Cli, paths: &[PathBuf], markdown_to: Option<&Path>, html_to: Opt
             results.push(Results::read(path)?);
         }
     }
+    if let Some(broken) = results.iter().find(|results| results.fault.is_some()) {
+        bail!("{} was run over a build that breaks a promise: no part of a report", broken.target.name);
+    }
     let report = Report::new(results, &Adapter::all(&cli.adapters())?);
-    let command = words();
-    let text = markdown::render(&report, &command);
+    let text = markdown::render(&report);
     match markdown_to {
         Some(path) => std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))?,
         None => print(text.trim_end()),
     }
     if let Some(path) = html_to {
-        let text = page::render(&report, &command);
+        let text = page::render(&report);
         std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))?;
     }
     Ok(())

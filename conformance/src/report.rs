@@ -3,7 +3,7 @@
 //! - `markdown`  as a page of the documentation
 //! - `page`      as a static web page
 //!
-//! Neither adds anything to what the results say: what was not run is shown as not run.
+//! Neither adds anything to what the results say: what was not run is shown as not run, and a partial set of results says so at its head.
 
 pub mod markdown;
 pub mod page;
@@ -63,6 +63,31 @@ impl Report {
         Self { columns, never_run }
     }
 
+    /// What the results cover, in sentences: a reader has to know at once what is missing.
+    pub fn coverage(&self) -> String {
+        let run = self.columns.len();
+        let mut said = if self.never_run.is_empty() {
+            format!("All {run} servers with an adapter have results.")
+        } else {
+            let missing: Vec<&str> = self.never_run.iter().map(|(_, title, _)| title.as_str()).collect();
+            format!(
+                "Partial results: {run} of {} servers with an adapter have some. Without: {}.",
+                run + missing.len(),
+                missing.join("; ")
+            )
+        };
+        let interrupted = self.columns.iter().filter(|column| !column.results.is_complete);
+        let interrupted: Vec<&str> = interrupted.map(|column| column.results.target.title.as_str()).collect();
+        if !interrupted.is_empty() {
+            said += &format!(" Interrupted, so that cases are missing: {}.", interrupted.join("; "));
+        }
+        let rows = self.rows().len();
+        if rows < cases::ALL.len() {
+            said += &format!(" {rows} of {} cases were run.", cases::ALL.len());
+        }
+        said
+    }
+
     /// Cases for which at least one server has a result, in order.
     pub fn rows(&self) -> Vec<&'static Case> {
         let is_there = |case: &&Case| self.columns.iter().any(|column| column.cells.contains_key(case.name));
@@ -103,6 +128,13 @@ impl Column {
             .filter_map(|(case, runs)| Some((case.to_owned(), cell(&runs)?)))
             .collect();
         Self { results, cells }
+    }
+
+    /// How many runs have each verdict, in the order of reports.
+    pub fn counts(&self) -> Vec<usize> {
+        let runs = &self.results.runs;
+        let count = |verdict| runs.iter().filter(|run| run.verdict == verdict).count();
+        Verdict::ALL.map(count).to_vec()
     }
 
     /// Whether it is a protocol of our own server.
@@ -159,6 +191,7 @@ mod tests {
         };
         let mut results = Results::new(about, vec![1, 2], format!("resume-suite run --target {name}"), None);
         results.date = "2026-01-02".to_owned();
+        results.is_complete = name != "other";
         for (case, verdict, go_on_ms) in runs {
             results.runs.push(Run {
                 case: (*case).to_owned(),
@@ -225,7 +258,7 @@ mod tests {
     #[test]
     fn both_pages_have_all_verdicts() {
         let report = report();
-        let markdown = markdown::render(&report, "resume-suite report");
+        let markdown = markdown::render(&report);
         assert!(
             markdown.contains("| `killed-between-words` | exact by its rules 2/2, 2.0 s | **lost words** 1/2, 0.3 s |"),
             "{markdown}"
@@ -235,9 +268,28 @@ mod tests {
             "{markdown}"
         );
         assert!(markdown.contains("why \\| so"), "{markdown}");
-        let page = page::render(&report, "resume-suite report");
+        let page = page::render(&report);
         assert!(page.contains("lost words") && page.contains("The other") && page.starts_with("<!doctype html>"));
         assert!(!page.contains("<script"));
+        // Versions, dates, configurations, commands, counts, what is better, and what is missing.
+        for text in [
+            "other 1",
+            "2026-01-02",
+            "As its page recommends.",
+            "resume-suite run --target other",
+            "https://example.com/",
+            "In no case of these results.",
+            "Interrupted, so that cases are missing: The other.",
+            " cases were run.",
+        ] {
+            assert!(markdown.contains(text), "{text}: {markdown}");
+            assert!(page.contains(text), "{text}: {page}");
+        }
+        assert!(
+            markdown.contains("| The other | 2 | 0 | 0 | 1 | 0 | 0 | 0 | 0 | 1 |"),
+            "{markdown}"
+        );
+        assert!(page.contains("<th scope=\"row\">The other</th><td>2</td><td>0</td><td>0</td><td>1</td>"), "{page}");
     }
 
     #[test]
@@ -246,7 +298,20 @@ mod tests {
         let adapters = Adapter::all(&folder).unwrap();
         let report = Report::new(Vec::new(), &adapters);
         assert_eq!(report.never_run.len(), adapters.len());
-        let markdown = markdown::render(&report, "resume-suite report");
+        let markdown = markdown::render(&report);
         assert!(markdown.contains("No results yet"), "{markdown}");
+    }
+
+    #[test]
+    fn a_partial_set_of_results_says_what_is_missing() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("adapters");
+        let adapters = Adapter::all(&folder).unwrap();
+        let ours = column(OURS, &[("killed-at-end", Verdict::Exact, None)]);
+        let report = Report::new(vec![ours], &adapters);
+        let said = report.coverage();
+        assert!(said.starts_with(&format!("Partial results: 1 of {} servers", adapters.len())), "{said}");
+        assert!(said.contains("Restate"), "{said}");
+        assert!(markdown::render(&report).contains(&said));
+        assert!(page::render(&report).contains("Partial results: 1 of"));
     }
 }

@@ -30,6 +30,9 @@ pub struct Results {
     pub seeds: Vec<u64>,
     #[serde(default)]
     pub fault: Option<String>,
+    /// Whether the run has come to its end. Otherwise cases may be missing.
+    #[serde(default)]
+    pub is_complete: bool,
     pub runs: Vec<Run>,
 }
 
@@ -42,6 +45,16 @@ pub struct About {
     pub homepage: String,
     pub versions: Vec<String>,
     pub configuration: Vec<String>,
+}
+
+impl About {
+    /// The versions as text.
+    pub fn stated_versions(&self) -> String {
+        if self.versions.is_empty() {
+            return "not stated".to_owned();
+        }
+        self.versions.join(", ")
+    }
 }
 
 /// One case with one seed.
@@ -79,6 +92,7 @@ impl Results {
             target,
             seeds,
             fault,
+            is_complete: false,
             runs: Vec::new(),
         }
     }

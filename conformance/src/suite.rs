@@ -45,10 +45,27 @@ pub struct Options {
     pub shrinks: bool,
     /// Keeps the transcripts of good cases, too.
     pub keeps_all: bool,
-    pub command: String,
 }
 
 impl Options {
+    /// The command that repeats the run over a server.
+    fn command(&self, target: &str) -> String {
+        let mut words = format!("resume-suite run --target {target}");
+        words += &match self.seeds.as_slice() {
+            [seed] if *seed > 1 => format!(" --seed {seed}"),
+            seeds => format!(" --seeds {}", seeds.len()),
+        };
+        for (option, names) in [("family", &self.families), ("case", &self.cases)] {
+            if !names.is_empty() {
+                words += &format!(" --{option} {}", names.join(","));
+            }
+        }
+        if let Some(fault) = &self.fault {
+            words += &format!(" --fault {fault}");
+        }
+        words
+    }
+
     /// The cases that were asked for.
     ///
     /// # Errors
@@ -145,10 +162,11 @@ pub async fn run(adapter: &Adapter, options: &Options, say: &dyn Fn(&str)) -> Re
     let mut results = Results::new(
         about,
         options.seeds.clone(),
-        options.command.clone(),
+        options.command(&adapter.name),
         options.fault.clone(),
     );
     std::fs::create_dir_all(&options.out).with_context(|| format!("can't create {}", options.out.display()))?;
+    let file = options.out.join(format!("{}.json", adapter.name));
     let work = std::env::temp_dir().join(format!("resume-suite-{}-{}", std::process::id(), adapter.name));
     let mut suite = Suite {
         adapter,
@@ -169,10 +187,12 @@ pub async fn run(adapter: &Adapter, options: &Options, say: &dyn Fn(&str)) -> Re
             say(&line(&run));
             results.runs.push(run);
             // After each case: a run that is interrupted leaves what it has.
-            results.write(&options.out.join(format!("{}.json", adapter.name)))?;
+            results.write(&file)?;
         }
     }
     suite.end().await?;
+    results.is_complete = true;
+    results.write(&file)?;
     Ok(results)
 }
 

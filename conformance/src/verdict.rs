@@ -27,6 +27,19 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// In the order of reports.
+    pub const ALL: [Self; 9] = [
+        Self::Exact,
+        Self::ExactByRules,
+        Self::Duplicated,
+        Self::Lost,
+        Self::Error,
+        Self::Hang,
+        Self::EffectLost,
+        Self::EffectTwice,
+        Self::Unsupported,
+    ];
+
     pub fn is_good(self) -> bool {
         matches!(self, Self::Exact | Self::ExactByRules)
     }

@@ -15,12 +15,14 @@ const FAIRNESS: &str = "## Corrections\n\n\
 A server is configured as its documentation recommends, and the configuration is above. The maintainers of a server can correct its adapter: it is a folder\n\
 in `conformance/adapters`, and needs no Rust.\n";
 
-/// Writes the page. `command` is how it was made.
-pub fn render(report: &Report, command: &str) -> String {
+/// Writes the page.
+pub fn render(report: &Report) -> String {
     let mut out = INTRODUCTION.to_owned();
     if report.columns.is_empty() {
         out += "\nNo results yet: the suite was not run.\n";
     } else {
+        out += &format!("\n**{}**\n", report.coverage());
+        out += &counts(report);
         out += &matrix(report);
         out += &better(report);
         out += &findings(report);
@@ -29,7 +31,7 @@ pub fn render(report: &Report, command: &str) -> String {
     out += &never_run(report);
     out.push('\n');
     out += FAIRNESS;
-    out += &format!("\nMade by `{command}`.\n");
+    out += &format!("\nMade by `resume-suite report`, version {}.\n", env!("CARGO_PKG_VERSION"));
     out
 }
 
@@ -53,6 +55,20 @@ fn cell(cell: Option<&Cell>) -> String {
     };
     let time = cell.go_on_ms.map(|ms| format!(", {}", seconds(ms))).unwrap_or_default();
     format!("{label} {}/{}{time}", cell.good, cell.total)
+}
+
+fn counts(report: &Report) -> String {
+    let labels = Verdict::ALL.map(Verdict::label);
+    let mut out = format!(
+        "\n## Verdicts\n\nEach run of a case with a seed counts.\n\n| server | {} |\n| --- |{}\n",
+        labels.join(" | "),
+        " --- |".repeat(labels.len())
+    );
+    for column in &report.columns {
+        let counts: Vec<String> = column.counts().iter().map(usize::to_string).collect();
+        out += &format!("| {} | {} |\n", escaped(&column.results.target.title), counts.join(" | "));
+    }
+    out
 }
 
 fn matrix(report: &Report) -> String {
@@ -125,17 +141,13 @@ fn server(column: &Column) -> String {
     let target = &results.target;
     let mut out = format!("\n### {}\n\n", target.title);
     out += &format!(
-        "- Run on {}, {}, {} seeds\n",
+        "- Run on {}, {}, {} seeds, by version {} of the suite\n",
         results.date,
         results.machine,
-        results.seeds.len()
+        results.seeds.len(),
+        results.suite
     );
-    let versions = if target.versions.is_empty() {
-        "not stated".to_owned()
-    } else {
-        target.versions.join(", ")
-    };
-    out += &format!("- Versions: {versions}\n");
+    out += &format!("- Versions: {}\n", target.stated_versions());
     if !target.homepage.is_empty() {
         out += &format!("- Configured as in <{}>\n", target.homepage);
     }

@@ -10,8 +10,8 @@ thead th{position:sticky;top:0;background:#f6f8fa}.good{background:#dcf5e3}.rule
 @media(prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}thead th{background:#161b22}th,td{border-color:#30363d}\
 .good{background:#12391f}.rules{background:#2b3a12}.bad{background:#4a1618}}";
 
-/// Writes the page. `command` is how it was made.
-pub fn render(report: &Report, command: &str) -> String {
+/// Writes the page.
+pub fn render(report: &Report) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
          <title>Kill and resume</title>\n<style>{STYLE}</style>\n<h1>Kill and resume</h1>\n\
@@ -21,7 +21,11 @@ pub fn render(report: &Report, command: &str) -> String {
     if report.columns.is_empty() {
         out += "<p>No results yet: the suite was not run.</p>\n";
     } else {
+        out += &format!("<p><strong>{}</strong></p>\n", escaped(&report.coverage()));
+        out += &counts(report);
+        out += "<h2>Cases</h2>\n";
         out += &matrix(report);
+        out += &better(report);
         out += &servers(report);
     }
     if !report.never_run.is_empty() {
@@ -32,9 +36,36 @@ pub fn render(report: &Report, command: &str) -> String {
         out += "</ul>\n";
     }
     out + &format!(
-        "<p class=\"none\">Made by <code>{}</code>.</p>\n</html>\n",
-        escaped(command)
+        "<p class=\"none\">Made by <code>resume-suite report</code>, version {}.</p>\n</html>\n",
+        env!("CARGO_PKG_VERSION")
     )
+}
+
+fn counts(report: &Report) -> String {
+    let mut out = "<h2>Verdicts</h2>\n<p>Each run of a case with a seed counts.</p>\n<table>\n<thead><tr><th>server</th>".to_owned();
+    for verdict in Verdict::ALL {
+        out += &format!("<th>{}</th>", verdict.label());
+    }
+    out += "</tr></thead>\n<tbody>\n";
+    for column in &report.columns {
+        let title = escaped(&column.results.target.title);
+        let cells: String = column.counts().iter().map(|count| format!("<td>{count}</td>")).collect();
+        out += &format!("<tr><th scope=\"row\">{title}</th>{cells}</tr>\n");
+    }
+    out + "</tbody>\n</table>\n"
+}
+
+fn better(report: &Report) -> String {
+    let mut out = "<h2>Where another server is better than Rejoin</h2>\n".to_owned();
+    let better = report.better();
+    if better.is_empty() {
+        return out + "<p>In no case of these results.</p>\n";
+    }
+    out += "<ul>\n";
+    for (case, title, what) in better {
+        out += &format!("<li><code>{case}</code>: {} {what}</li>\n", escaped(&title));
+    }
+    out + "</ul>\n"
 }
 
 fn escaped(text: &str) -> String {
@@ -96,13 +127,18 @@ fn servers(report: &Report) -> String {
         let results = &column.results;
         let target = &results.target;
         out += &format!(
-            "<h3>{}</h3>\n<ul>\n<li>Run on {}, {}, {} seeds</li>\n<li>Versions: {}</li>\n",
+            "<h3>{}</h3>\n<ul>\n<li>Run on {}, {}, {} seeds, by version {} of the suite</li>\n<li>Versions: {}</li>\n",
             escaped(&target.title),
             results.date,
             escaped(&results.machine),
             results.seeds.len(),
-            escaped(&target.versions.join(", "))
+            escaped(&results.suite),
+            escaped(&target.stated_versions())
         );
+        if !target.homepage.is_empty() {
+            let page = escaped(&target.homepage);
+            out += &format!("<li>Configured as in <a href=\"{page}\">{page}</a></li>\n");
+        }
         for line in &target.configuration {
             out += &format!("<li>{}</li>\n", escaped(line));
         }

@@ -1,4 +1,4 @@
-//! The kill-and-resume suite, by its program: over this build's native events, and over the example of its README.
+//! The kill-and-resume suite, by its program: over this build's native events, over programs of users, and over the example of its README.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// Cases that wait for no lease.
 const QUICK: &str = "leave-and-return,cut-any-byte,cut-in-character,cut-in-frame,cut-between-frames,cursor-before,cursor-ahead,\
-cursor-foreign,reads-to-the-end,late-joiner,after-the-end,post-twice,second-message-while-busy,cancel-between-words,end-once";
+cursor-foreign,reads-to-the-end,late-joiner,after-the-end,memory-of-readers,sub-agent,post-twice,second-message-while-busy,cancel-between-words,end-once";
 
 /// Whether the example's language is here. Otherwise that was reported.
 fn is_python_there() -> bool {
@@ -77,6 +77,20 @@ async fn the_suite_finds_native_streams_exact() {
 }
 
 #[tokio::test]
+async fn turns_and_tools_of_users_programs_are_exact() {
+    if !is_python_there() {
+        return;
+    }
+    for target in ["rejoin-program", "rejoin-program-tool"] {
+        let out = folder(target);
+        let cases = "reads-to-the-end,leave-and-return";
+        let output = suite(&["run", "--target", target, "--case", cases], &out).await;
+        assert!(output.status.success(), "{target}: {}", said(&output));
+        std::fs::remove_dir_all(&out).unwrap();
+    }
+}
+
+#[tokio::test]
 async fn the_example_of_sixty_lines_has_the_same_verdicts_twice() {
     if !is_python_there() {
         return;
@@ -107,15 +121,15 @@ async fn the_example_of_sixty_lines_has_the_same_verdicts_twice() {
 }
 
 #[tokio::test]
-async fn a_build_that_ends_turns_twice_is_noticed() {
+async fn builds_that_break_a_promise_are_noticed() {
     let out = folder("broken");
     let output = suite(
-        &["broken", "--target", "rejoin", "done-twice", "idempotency-ignored"],
+        &["broken", "--target", "rejoin", "done-twice", "idempotency-ignored", "readers-keep"],
         &out,
     )
     .await;
     let said = said(&output);
     assert!(output.status.success(), "{said}");
-    assert_eq!(said.matches("caught").count(), 2, "{said}");
+    assert_eq!(said.matches("caught").count(), 3, "{said}");
     std::fs::remove_dir_all(&out).unwrap();
 }
