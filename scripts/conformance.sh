@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The kill-and-resume suite over this build and over others: conformance/README.md. In the environment:
-#   TARGET=rejoin   rejoin (native events and each protocol), all (with the peers, which are installed), or names and folders of adapters, with commas
+#   TARGET=rejoin   rejoin (native events, each protocol, programs of users), all (with the peers, which are installed), or names and folders of adapters, with commas
 #   SEEDS=50        number of seeds
 #   FAMILY=NAMES    only these families of cases
 #   REPORT=FILE     the report goes there, too
@@ -20,12 +20,16 @@ mkdir -p "$out"
 # The example, and the programs of users.
 have python3 || { can_apt && apt_install python3; } || die "the suite's adapters need python3"
 
+# pgvector, for Letta.
+has_pgvector() { compgen -G '/usr/share/postgresql/*/extension/vector.control' >/dev/null; }
+
 # What peers need of the machine. Without it they are missing columns.
 setup_peers_of_suite() {
     source scripts/setup-bench.sh
     peer Redis 'have redis-server' redis-server
     peer 'Python with venv and pip' has_venv python3-venv python3-pip
     peer Node.js 'have npm' nodejs npm
+    peer pgvector has_pgvector "postgresql-$(printf '%s\n' /usr/lib/postgresql/* | sort -V | tail -n 1 | xargs basename)-pgvector"
 }
 
 # names PATTERN: the adapters whose folder matches.

