@@ -51,7 +51,8 @@ async fn noticed(adapter: &Adapter, name: &str, fault: &Fault, options: &Options
     let other;
     let adapter = match &fault.adapter {
         Some(beside) => {
-            other = Adapter::read(&adapter.folder.with_file_name(beside)).with_context(|| format!("the fault {name}"))?;
+            other =
+                Adapter::read(&adapter.folder.with_file_name(beside)).with_context(|| format!("the fault {name}"))?;
             &other
         }
         None => adapter,

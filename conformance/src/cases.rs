@@ -120,7 +120,10 @@ impl Need {
                 !adapter.age.is_empty(),
                 "the adapter has no command that makes its streams older",
             ),
-            Self::FailOver => (adapter.fail_over.is_some(), "the adapter has no standby of its database"),
+            Self::FailOver => (
+                adapter.fail_over.is_some(),
+                "the adapter has no standby of its database",
+            ),
             Self::SubAgent => (adapter.delegation.is_some(), "its agent can't let another one work"),
         };
         (!has).then_some(reason)

@@ -277,7 +277,10 @@ fn report(cli: &Cli, paths: &[PathBuf], markdown_to: Option<&Path>, html_to: Opt
         }
     }
     if let Some(broken) = results.iter().find(|results| results.fault.is_some()) {
-        bail!("{} was run over a build that breaks a promise: no part of a report", broken.target.name);
+        bail!(
+            "{} was run over a build that breaks a promise: no part of a report",
+            broken.target.name
+        );
     }
     let report = Report::new(results, &Adapter::all(&cli.adapters())?);
     let text = markdown::render(&report);

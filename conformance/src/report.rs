@@ -133,7 +133,7 @@ impl Column {
     /// How many runs have each verdict, in the order of reports.
     pub fn counts(&self) -> Vec<usize> {
         let runs = &self.results.runs;
-        let count = |verdict| runs.iter().filter(|run| run.verdict == verdict).count();
+        let count = |verdict: Verdict| runs.iter().filter(|run| run.verdict == verdict).count();
         Verdict::ALL.map(count).to_vec()
     }
 
@@ -289,7 +289,10 @@ mod tests {
             markdown.contains("| The other | 2 | 0 | 0 | 1 | 0 | 0 | 0 | 0 | 1 |"),
             "{markdown}"
         );
-        assert!(page.contains("<th scope=\"row\">The other</th><td>2</td><td>0</td><td>0</td><td>1</td>"), "{page}");
+        assert!(
+            page.contains("<th scope=\"row\">The other</th><td>2</td><td>0</td><td>0</td><td>1</td>"),
+            "{page}"
+        );
     }
 
     #[test]
@@ -309,7 +312,10 @@ mod tests {
         let ours = column(OURS, &[("killed-at-end", Verdict::Exact, None)]);
         let report = Report::new(vec![ours], &adapters);
         let said = report.coverage();
-        assert!(said.starts_with(&format!("Partial results: 1 of {} servers", adapters.len())), "{said}");
+        assert!(
+            said.starts_with(&format!("Partial results: 1 of {} servers", adapters.len())),
+            "{said}"
+        );
         assert!(said.contains("Restate"), "{said}");
         assert!(markdown::render(&report).contains(&said));
         assert!(page::render(&report).contains("Partial results: 1 of"));

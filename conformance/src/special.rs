@@ -123,7 +123,9 @@ impl Scene<'_> {
             judgement.merge(self.crowd(random, nth).await?);
         }
         let after = self.target.memory_mib().await;
-        self.transcript.note(&format!("memory of what serves streams: {before} MiB, then {after} MiB"));
+        self.transcript.note(&format!(
+            "memory of what serves streams: {before} MiB, then {after} MiB"
+        ));
         if after > before + self.target.adapter.limits.grow_mib {
             judgement.find(
                 Verdict::Error,

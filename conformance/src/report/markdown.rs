@@ -31,7 +31,10 @@ pub fn render(report: &Report) -> String {
     out += &never_run(report);
     out.push('\n');
     out += FAIRNESS;
-    out += &format!("\nMade by `resume-suite report`, version {}.\n", env!("CARGO_PKG_VERSION"));
+    out += &format!(
+        "\nMade by `resume-suite report`, version {}.\n",
+        env!("CARGO_PKG_VERSION")
+    );
     out
 }
 
@@ -66,7 +69,11 @@ fn counts(report: &Report) -> String {
     );
     for column in &report.columns {
         let counts: Vec<String> = column.counts().iter().map(usize::to_string).collect();
-        out += &format!("| {} | {} |\n", escaped(&column.results.target.title), counts.join(" | "));
+        out += &format!(
+            "| {} | {} |\n",
+            escaped(&column.results.target.title),
+            counts.join(" | ")
+        );
     }
     out
 }

@@ -42,14 +42,20 @@ pub fn render(report: &Report) -> String {
 }
 
 fn counts(report: &Report) -> String {
-    let mut out = "<h2>Verdicts</h2>\n<p>Each run of a case with a seed counts.</p>\n<table>\n<thead><tr><th>server</th>".to_owned();
+    let mut out =
+        "<h2>Verdicts</h2>\n<p>Each run of a case with a seed counts.</p>\n<table>\n<thead><tr><th>server</th>"
+            .to_owned();
     for verdict in Verdict::ALL {
         out += &format!("<th>{}</th>", verdict.label());
     }
     out += "</tr></thead>\n<tbody>\n";
     for column in &report.columns {
         let title = escaped(&column.results.target.title);
-        let cells: String = column.counts().iter().map(|count| format!("<td>{count}</td>")).collect();
+        let cells: String = column
+            .counts()
+            .iter()
+            .map(|count| format!("<td>{count}</td>"))
+            .collect();
         out += &format!("<tr><th scope=\"row\">{title}</th>{cells}</tr>\n");
     }
     out + "</tbody>\n</table>\n"

@@ -91,7 +91,11 @@ impl Target {
     /// # Errors
     /// The adapter does not say how, or its command fails.
     pub async fn fail_over(&self, transcript: &Transcript) -> Result<()> {
-        let fail_over = self.adapter.fail_over.as_ref().context("the adapter has no `fail_over`")?;
+        let fail_over = self
+            .adapter
+            .fail_over
+            .as_ref()
+            .context("the adapter has no `fail_over`")?;
         self.is_used_up.store(true, Ordering::Relaxed);
         let mut parts = self.parts.lock().await;
         for (_, process) in parts.iter_mut().filter(|(role, _)| *role == Role::Database) {

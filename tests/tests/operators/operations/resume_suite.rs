@@ -124,7 +124,14 @@ async fn the_example_of_sixty_lines_has_the_same_verdicts_twice() {
 async fn builds_that_break_a_promise_are_noticed() {
     let out = folder("broken");
     let output = suite(
-        &["broken", "--target", "rejoin", "done-twice", "idempotency-ignored", "readers-keep"],
+        &[
+            "broken",
+            "--target",
+            "rejoin",
+            "done-twice",
+            "idempotency-ignored",
+            "readers-keep",
+        ],
         &out,
     )
     .await;
