@@ -21,4 +21,5 @@ if ! is_new "$folder/bin/python"; then
     rm -rf "$folder"
     "$found" -m venv "$folder"
 fi
-"$folder/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$requirements"
+# The lists are whole; an old pip does not accept extras of what they name.
+"$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --requirement "$requirements"
