@@ -3,7 +3,7 @@
 //! - `markdown`  as a page of the documentation
 //! - `page`      as a static web page
 //!
-//! Neither adds anything to what the results say: what was not run is shown as not run, and a partial set of results says so at its head.
+//! Neither adds anything to what the results say: what was not run is shown as not run, and what is missing is named at the head of both.
 
 pub mod markdown;
 pub mod page;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The packages of an adapter's package-lock.json, with a Node.js of their own: node.sh FOLDER ADAPTER
+# The packages of an adapter's package-lock.json, and a Node.js for them: node.sh FOLDER ADAPTER
 set -euo pipefail
 folder=$1 adapter=$2
 mkdir -p "$folder"
