@@ -32,6 +32,9 @@ const COST: &str = "cost";
 const RATE: &str = "rate";
 /// Tokens of an answer.
 const TOKENS: usize = 5;
+/// Turns of each chat before its rate is measured: PostgreSQL plans a statement for each of its first five executions on a connection, and the
+/// rate is that of processes that have run for a while.
+const WARM_TURNS: usize = 10;
 /// How long the statements of idle processes are counted, to be subtracted.
 const IDLE: Duration = Duration::from_secs(5);
 
@@ -187,7 +190,7 @@ async fn measure_kinds(context: &Context, out: &mut Recorder) -> Result<()> {
             vec![("1", 1, 50), ("20", 20, 400), ("200", 200, 1_000)],
             vec![("1", 1, 2), ("20", 2, 4), ("200", 4, 4)],
         ) {
-            turns(&fleet, agent, kind.script(), together, 1).await?;
+            turns(&fleet, agent, kind.script(), together, context.sized(WARM_TURNS, 1)).await?;
             let began = Counters::read(&fleet, context).await?;
             let took_s = turns(&fleet, agent, kind.script(), together, count / together).await?.0;
             out.record(RATE, kind.name, column, count as f64 / took_s);
