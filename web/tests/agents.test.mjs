@@ -205,8 +205,9 @@ test('two versions answer the same question side by side', { skip }, async () =>
   await page.getByRole('region', { name: 'Answer of version 2' }).getByText('kind answer to hello').waitFor();
   await page.getByRole('region', { name: 'Answer of version 3' }).getByText('brief answer to hello').waitFor();
   await accessible(page, 'two answers');
-  await field(page, 'Left version').selectOption('1');
-  await until('it is chosen', async () => (await field(page, 'Left version').inputValue()) === '1');
+  const left = page.getByRole('combobox', { name: 'Left version', exact: true });
+  await left.selectOption('1');
+  await until('it is chosen', async () => (await left.inputValue()) === '1');
   await button(page, 'Ask both versions').click();
   await page.getByRole('region', { name: 'Answer of version 1' }).getByText('silent answer to hello').waitFor();
   await page.getByRole('link', { name: 'Compare the two runs' }).click();

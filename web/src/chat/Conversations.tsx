@@ -99,6 +99,8 @@ export function Conversations({ current }: { current: string | null }) {
               isBeginning.current = false;
               event.preventDefault();
               enter(list.current, rows.stop);
+              // The rows get their check boxes in a moment.
+              rows.keepAt(rows.stop ?? '');
             }}
           >
             <MenuItem icon={FolderPlus} onSelect={() => setAsked({ what: 'name' })}>

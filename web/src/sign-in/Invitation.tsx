@@ -29,7 +29,7 @@ const has = (error: unknown, code: string) => error instanceof Problem && error.
 export default function Invitation({ invited, me, failure, onAnswered }: Props) {
   const { token } = invited;
   const [isSigningIn, setSigningIn] = useState(false);
-  useTitle(isSigningIn ? 'Sign in' : 'Invitation');
+  useTitle(isSigningIn && me === null ? 'Sign in' : 'Invitation');
   const offer = useQuery({
     queryKey: ['invitation', token, me?.userId ?? null],
     queryFn: async () => {
@@ -94,7 +94,7 @@ export default function Invitation({ invited, me, failure, onAnswered }: Props) 
         </ShownOnce>
       </main>
     );
-  if (isSigningIn)
+  if (isSigningIn && me === null)
     return (
       <SignIn onSignedIn={onAnswered}>
         <p>Then you can join the workspace {offer.data.project}.</p>

@@ -69,6 +69,15 @@ export async function finished(page, timeout = 60_000) {
 
 /** A page without serious faults for people with assistive technology; the page's context bypasses its CSP. */
 export async function accessible(page, place) {
+  // Not the colours of a transition.
+  await page.evaluate(() =>
+    Promise.allSettled(
+      document
+        .getAnimations()
+        .filter(({ effect }) => effect?.getComputedTiming().endTime !== Number.POSITIVE_INFINITY)
+        .map(({ finished }) => finished),
+    ),
+  );
   await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'));
   const { violations } = await page.evaluate(() => globalThis.axe.run());
   const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
