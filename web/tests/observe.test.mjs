@@ -63,20 +63,23 @@ test('the list of runs is filtered by what its address holds', { skip }, async (
   await page.goto(`${dev.url}/runs`);
   const row = (run) => page.getByRole('row').filter({ hasText: short(run.id) });
   await row(good).waitFor();
-  await page.getByRole('checkbox', { name: 'Failed only' }).check();
+  await page.getByRole('checkbox', { name: 'Failed only' }).click();
   await page.waitForURL(/state=failed/);
   await row(good).waitFor({ state: 'detached' });
   await row(bad).waitFor();
   assert.equal(await select(page, 'State').inputValue(), 'failed');
   await select(page, 'Time').selectOption('hour');
   await page.waitForURL(/period=hour/);
-  await page.getByRole('searchbox', { name: 'Search' }).fill(bad.errorCode.toUpperCase());
+  await page.getByRole('searchbox', { name: 'Search', exact: true }).fill(bad.errorCode.toUpperCase());
   await page.waitForURL((url) => url.searchParams.get('q') === bad.errorCode.toUpperCase());
   await page.getByRole('status').getByText('runs match').waitFor();
   // A link shows the same.
   await page.reload();
   await row(bad).waitFor();
-  assert.equal(await page.getByRole('searchbox', { name: 'Search' }).inputValue(), bad.errorCode.toUpperCase());
+  assert.equal(
+    await page.getByRole('searchbox', { name: 'Search', exact: true }).inputValue(),
+    bad.errorCode.toUpperCase(),
+  );
   assert.equal(await row(good).count(), 0);
   await select(page, 'Time').selectOption('custom');
   await page.getByLabel('From', { exact: true }).fill('2100-01-01T00:00');
@@ -85,7 +88,7 @@ test('the list of runs is filtered by what its address holds', { skip }, async (
   await link(page, 'Clear filters').click();
   await row(good).waitFor();
   assert.equal(new URL(page.url()).search, '');
-  assert.equal(await page.getByRole('searchbox', { name: 'Search' }).inputValue(), '');
+  assert.equal(await page.getByRole('searchbox', { name: 'Search', exact: true }).inputValue(), '');
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -96,7 +99,7 @@ test('filters are saved as a view, which is renamed and deleted', { skip }, asyn
   await page.goto(`${dev.url}/runs`);
   await page.getByRole('table').waitFor();
   assert.equal(await button(page, 'Save view').count(), 0, 'there is nothing to save');
-  await page.getByRole('checkbox', { name: 'Failed only' }).check();
+  await page.getByRole('checkbox', { name: 'Failed only' }).click();
   await button(page, 'Save view').click();
   const name = page.getByRole('textbox', { name: 'Name of the view' });
   await name.press('Enter');
@@ -168,11 +171,11 @@ test('a thousand runs are read by pages and searched, and then not read again by
   await page.clock.install();
   await page.goto(`${dev.url}/runs`);
   await page.locator('tbody tr').nth(99).waitFor();
-  await page.getByRole('searchbox', { name: 'Search' }).fill('needle');
+  await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('needle');
   await page.getByText('1 of 1,000 runs match. Load more to search older runs.').waitFor();
   await page.locator('tbody').getByText('a needle').waitFor();
   assert.equal(await page.locator('tbody tr').count(), 1);
-  await page.getByRole('searchbox', { name: 'Search' }).fill('');
+  await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('');
   await page.locator('tbody tr').nth(999).waitFor();
   await page.getByRole('checkbox', { name: 'Compare 000000000998' }).check();
   await page.getByText('Select another run to compare').waitFor();

@@ -57,7 +57,8 @@ function KindRow({ kind: { code, runs, advice } }: { kind: Kind }) {
       <td className="number">{runs.length}</td>
       <td>
         {newest && !newest.restricted ? (
-          <Link to="/runs/$id" params={{ id: newest.id }} aria-label={`Newest run: ${code}`}>
+          <Link to="/runs/$id" params={{ id: newest.id }}>
+            <span className="hidden">Newest run: {code}, </span>
             <Ago at={newest.finishedAt} />
           </Link>
         ) : (

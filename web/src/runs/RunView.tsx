@@ -51,6 +51,8 @@ function OneRun({ run, history }: { run: Run; history: string }) {
   const path = `${history}/${id}`;
   const [turn, setTurn] = useState(0);
   const log = useTraceLog(id, turn);
+  // The run's own number counts the claims after a suspension, too.
+  const resets = log.resets.filter(({ runId }) => runId === id).length;
   const tree = useQuery({
     queryKey: ['run', id, 'tree'],
     queryFn: () => api<Schemas['RunTree']>(`${path}/tree`),
@@ -64,9 +66,9 @@ function OneRun({ run, history }: { run: Run; history: string }) {
         <Actions run={run} history={history} onResumed={() => setTurn(turn + 1)} />
       </div>
       <RunFacts run={run} />
-      {run.attempt > 1 ? (
+      {resets > 0 ? (
         <p className="note">
-          This run needed {run.attempt} attempts: the connection to a worker was lost.{' '}
+          This run needed {resets + 1} attempts: the connection to a worker was lost.{' '}
           <Link to="/runs/$id/log" params={{ id }}>
             See the attempts in the log
           </Link>

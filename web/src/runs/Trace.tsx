@@ -247,12 +247,7 @@ function SpanIcon({ span }: { span: Span }) {
 function SpanName({ span }: { span: Span }) {
   switch (span.kind) {
     case 'run':
-      return (
-        <>
-          <b>{span.run.agent ?? 'plain'}</b>
-          {span.run.attempt > 1 ? <span className="quiet">{span.run.attempt} attempts</span> : null}
-        </>
-      );
+      return <b>{span.run.agent ?? 'plain'}</b>;
     case 'model':
     case 'call':
       return (

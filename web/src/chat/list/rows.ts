@@ -70,11 +70,18 @@ export function useRows(list: RefObject<HTMLElement | null>, current: string | n
   const focused = useRef<string | null>(null);
   /** Where the focus belongs if it is lost, the best first. Empty as soon as the user does something else. */
   const wanted = useRef<readonly string[]>([]);
+  /** The row that has the focus until a better one is there: a row that moves is gone for a moment. */
+  const second = useRef<Element | null>(null);
   const regain = useCallback(() => {
-    if (wanted.current.length === 0 || document.activeElement !== document.body) return;
+    const active = document.activeElement;
+    const isLost = active === document.body || (second.current !== null && active?.closest(ROW) === second.current);
+    if (wanted.current.length === 0 || !isLost) return;
     const rows = rowsOf(list.current);
     const best = wanted.current.find((id) => rows.some((row) => idOf(row) === id));
-    focus(rows.find((row) => idOf(row) === best) ?? rows[0]);
+    const row = rows.find((row) => idOf(row) === best) ?? rows[0];
+    if (row === second.current && active !== document.body) return;
+    second.current = best === wanted.current[0] ? null : (row ?? null);
+    focus(row);
   }, [list]);
   useLayoutEffect(() => {
     const element = list.current;
@@ -93,6 +100,7 @@ export function useRows(list: RefObject<HTMLElement | null>, current: string | n
   useLayoutEffect(() => {
     const forget = () => {
       wanted.current = [];
+      second.current = null;
     };
     const deeds = ['pointerdown', 'keydown'] as const;
     for (const deed of deeds) document.addEventListener(deed, forget, true);
