@@ -6,7 +6,7 @@ import { skip, stage } from './support/stage.mjs';
 
 const { dev, browser } = await stage();
 
-const views = (page) => page.getByRole('navigation', { name: 'Views' });
+const views = (page) => page.getByRole('navigation', { name: 'Views', exact: true });
 const opener = (page) => page.getByRole('button', { name: 'Show sidebar' });
 const overflow = (page) =>
   page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);

@@ -181,6 +181,7 @@ test('a thousand runs are read by pages and searched, and then not read again by
   await page.getByText('Select another run to compare').waitFor();
   await page.getByRole('checkbox', { name: 'Compare 000000000999' }).check();
   await link(page, 'Compare 2 runs').waitFor();
+  await page.clock.runFor(30_000);
   const count = asked;
   await page.clock.runFor(30_000);
   assert.equal(asked, count, 'ten pages are not read again and again');
@@ -262,7 +263,7 @@ test('a reset is a row of the trace, with its reason', { skip }, async () => {
   await page.locator('.waterfall .span').nth(2).waitFor();
   assert.deepEqual(
     (await page.locator('.waterfall .name').allInnerTexts()).map((name) => name.replaceAll(/\s+/g, ' ')),
-    ['asker 2 attempts', 'Reset: attempt 2', '1 model'],
+    ['asker', 'Reset: attempt 2', '1 model'],
   );
   await reset.click();
   await detail(page)
@@ -305,11 +306,7 @@ test('operations keep what settings have caused apart, and lead to it', { skip }
   await page.waitForURL(/#failures$/);
   await accessible(page, 'operations with failures');
   await kind(refused.errorCode).getByRole('link').click();
-  await page.waitForURL((url) => url.searchParams.get('q') === refused.errorCode);
-  await page
-    .getByRole('row')
-    .filter({ hasText: short(refused.id) })
-    .waitFor();
+  await page.waitForURL(new RegExp(`/runs/${refused.id}$`));
   assert.deepEqual(faults, []);
   await context.close();
 });

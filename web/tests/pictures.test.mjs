@@ -248,7 +248,7 @@ test('each picture in the documents is one that is still taken', { skip }, async
     await take('chat-narrow');
     await page.setViewportSize(VIEWPORT);
     // Views that are not named above get a picture, too.
-    const views = page.getByRole('navigation', { name: 'Views' }).getByRole('link');
+    const views = page.getByRole('navigation', { name: 'Views', exact: true }).getByRole('link');
     for (const [name, href] of await views.evaluateAll((links) =>
       links.map((link) => [link.innerText.toLowerCase(), link.href]),
     )) {

@@ -10,7 +10,7 @@ import { skip, stage } from './support/stage.mjs';
 const { dev, browser } = await stage((messages) => storyReply(String(messages.at(-1).content), { long: 400 }));
 
 const chats = (page) => page.getByRole('navigation', { name: 'Chats' });
-const views = (page) => page.getByRole('navigation', { name: 'Views' });
+const views = (page) => page.getByRole('navigation', { name: 'Views', exact: true });
 const palette = (page) => page.getByRole('dialog', { name: 'Search and commands' });
 const focused = (page) => page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? '');
 

@@ -129,11 +129,12 @@ test('events of a day that overlap are side by side', async () => {
 test('a stored message of a model is read as its text and calls', async () => {
   const { readable, inShort } = await loaded('runs/messages.ts');
   const stored = { kind: 'assistant', text: 'Wait.', tool_calls: [{ name: 'search', arguments: { query: 'x' } }] };
-  const wanted = { text: 'Wait.', calls: [{ name: 'search', input: { query: 'x' } }] };
+  const calls = [{ name: 'search', input: { query: 'x' } }];
+  const wanted = { text: 'Wait.', calls, tool: undefined, isError: false, files: [] };
   assert.deepEqual(readable(JSON.stringify(stored)), wanted);
   assert.deepEqual(readable(stored), wanted);
   assert.equal(inShort(JSON.stringify(stored)), 'Wait. · calls search');
-  assert.equal(inShort('{"kind":"assistant","text":"cut of'), '{"kind":"assistant","text":"cut of');
+  assert.equal(inShort('{"kind":"assistant","text":"cut of'), 'calls tools');
   assert.equal(inShort('Plain words'), 'Plain words');
 });
 

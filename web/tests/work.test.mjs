@@ -62,7 +62,10 @@ test('a first project is made by its name, and tasks where they belong', { skip 
   await page.getByRole('link', { name: 'Find the keys' }).click();
   await page.getByRole('heading', { name: 'Find the keys' }).waitFor();
   assert.match(page.url(), /\/tasks\//);
-  await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: 'Projects', exact: true }).click();
+  await page
+    .getByRole('navigation', { name: 'Views', exact: true })
+    .getByRole('link', { name: 'Projects', exact: true })
+    .click();
   await page.getByRole('row', { name: /Moving house planning/ }).waitFor();
   await accessible(page, 'projects');
   assert.deepEqual(faults, []);

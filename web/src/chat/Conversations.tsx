@@ -16,7 +16,7 @@ import { counted, useBulk } from './list/bulk';
 import { ListProvider } from './list/ChatRows';
 import type { Chat, Folder } from './list/chats';
 import { AllChats, ArchivedChats, KeptChats } from './list/Lists';
-import { enter, useRows, walk } from './list/rows';
+import { enter, selectable, useRows, walk } from './list/rows';
 import { useSelection } from './list/selection';
 import { useOutbox } from './outbox';
 import { useUnread } from './seen';
@@ -98,9 +98,8 @@ export function Conversations({ current }: { current: string | null }) {
               if (!isBeginning.current) return;
               isBeginning.current = false;
               event.preventDefault();
-              enter(list.current, rows.stop);
-              // The rows get their check boxes in a moment.
-              rows.keepAt(rows.stop ?? '');
+              const ids = selectable(list.current);
+              enter(list.current, rows.stop !== null && ids.includes(rows.stop) ? rows.stop : (ids[0] ?? rows.stop));
             }}
           >
             <MenuItem icon={FolderPlus} onSelect={() => setAsked({ what: 'name' })}>
