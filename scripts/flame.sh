@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Flame graphs of a benchmark: where the processor time of the API, the worker and PostgreSQL goes. flame.sh SCENARIO. One picture a
-# program, docs/reports/performance/flame-SCENARIO-PROGRAM.svg. In the environment:
+# program, among those of docs/reports/performance.md. In the environment:
 #   FREQUENCY=199   samples a second and core
 #   SIZE=full       as of `make bench`; peers are left out
 # It needs Linux's perf, as root or with kernel.perf_event_paranoid at most 0.
@@ -10,6 +10,7 @@ unset DATABASE_URL
 setup_postgres
 
 INFERNO_VERSION=0.12.8
+pictures=docs/reports/performance
 scenario=${1:-}
 [ -n "$scenario" ] || die "which scenario? make flame SCENARIO=turn"
 
@@ -35,7 +36,7 @@ perf script --input "$folder/perf.data" --no-inline --fields comm,pid,tid,time,e
 
 # draw PROGRAM TITLE: the stacks of the threads with this name, which is the first frame. Frames under 0.2 % are left out: the file stays small.
 draw() {
-    local picture=docs/reports/performance/flame-$scenario-$1.svg
+    local picture=$pictures/flame-$scenario-$1.svg
     if ! grep -q "^$1;" "$folder/stacks"; then
         say "$1 does not run in $scenario"
         return
