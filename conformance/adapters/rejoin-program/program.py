@@ -124,7 +124,8 @@ class Call:
 class Program:
     def __init__(self):
         self.worker, self.calls, self.changing = None, {}, threading.Lock()
-        agent = {"name": "suite", "description": "Says what it is asked to say.", "tool": "turn"}
+        # The first of the project by name: the adapter asks for that one.
+        agent = {"name": "answers", "description": "Says what it is asked to say.", "tool": "turn"}
         self.about = {"name": "suite", "language": "python", "slots": SLOTS, "tools": [RECORD, TURN], "agents": [agent]}
 
     def serve(self):
