@@ -129,7 +129,10 @@ export function createClient(options: ClientOptions = {}) {
     const start = from ?? (runId ? 'beginning' : 'snapshot');
     const key = `${place} ${start}`;
     let log = logs.get(key);
-    if (!log || log.status === 'ended') {
+    // One that wants all events from a place on, and comes too late for some, reads them for itself.
+    const isLate =
+      log?.hasDelivered === true && onEvent !== undefined && (start === 'beginning' || typeof start === 'number');
+    if (!log || log.status === 'ended' || isLate) {
       const { heartbeatMs = HEARTBEAT_MS, hiddenMs = HIDDEN_MS } = options;
       log = new Log(http, place, runId, start, { heartbeatMs, hiddenMs });
       logs.set(key, log);

@@ -46,6 +46,8 @@ export class Log {
   readonly listeners = new Set<Listener>();
   status: FollowStatus = 'connecting';
   error: RejoinError | undefined;
+  /** Events have been delivered: who comes now does not get those. */
+  hasDelivered = false;
   readonly #http: Http;
   readonly #path: string;
   /** Of one run: its events have gaps between their numbers, and an end. */
@@ -252,6 +254,7 @@ export class Log {
       this.#cursor = seq;
       if (event.type !== 'snapshot') this.#rejoins = 0;
     }
+    this.hasDelivered = true;
     for (const listener of [...this.listeners]) safely(() => listener.event?.(event, seq));
     if (event.type === 'caught_up') {
       // One that began with what is new has no other cursor yet: reconnecting with "now" would skip what happens meanwhile.

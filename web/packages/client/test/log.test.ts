@@ -232,6 +232,20 @@ test('followers of a conversation share a connection, which ends with the last o
   expect(api.asked.filter((asked) => asked.path.startsWith(EVENTS))).toHaveLength(1);
 });
 
+test('who follows a run from its beginning, and comes late, gets all of its events', async () => {
+  const had: (number | undefined)[] = [];
+  const one = client.follow({ runId: 'r' }, { onEvent: (_, seq) => had.push(seq) });
+  (await api.next()).stream().event(10, message).event(12, meta);
+  await expect.poll(() => had).toEqual([10, 12]);
+  const late: (number | undefined)[] = [];
+  const two = client.follow({ runId: 'r' }, { onEvent: (_, seq) => late.push(seq) });
+  (await api.next()).stream().event(10, message).event(12, meta);
+  await expect.poll(() => late).toEqual([10, 12]);
+  expect(had).toEqual([10, 12]);
+  one.close();
+  two.close();
+});
+
 test('a run ends with the answer that says so', async () => {
   const follower = client.follow({ runId: 'r' });
   const first = await api.next();
