@@ -1,6 +1,7 @@
 """Puts the binary into the wheel, as the command `resume-suite`, and the adapters where it finds them."""
 
 import os
+import pathlib
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -12,6 +13,8 @@ class BinaryHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Adds the files, and names the platform."""
         build_data["shared_scripts"] = {os.environ["SUITE_BINARY"]: "resume-suite"}
-        build_data["shared_data"] = {os.environ["SUITE_ADAPTERS"]: "share/resume-suite/adapters"}
+        adapters = pathlib.Path(os.environ["SUITE_ADAPTERS"])
+        files = sorted(file for file in adapters.rglob("*") if file.is_file())
+        build_data["shared_data"] = {str(file): f"share/resume-suite/adapters/{file.relative_to(adapters)}" for file in files}
         build_data["tag"] = f"py3-none-{os.environ['SUITE_WHEEL_PLATFORM']}"
         build_data["pure_python"] = False
