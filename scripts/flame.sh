@@ -31,8 +31,12 @@ say "measuring $scenario"
 # By the unwind tables: neither PostgreSQL nor Rust's standard library keeps frame pointers. 8 kB of a stack suffice for most.
 BENCH_NO_PEERS=true perf record --quiet --all-cpus --freq "${FREQUENCY:-199}" --call-graph dwarf,8192 --output "$folder/perf.data" -- \
     "${CARGO_TARGET_DIR:-target}/fast/bench" run --reps 1 --size "${SIZE:-full}" --out "$folder/results.json" "$scenario"
-perf script --input "$folder/perf.data" --no-inline --fields comm,pid,tid,time,event,ip,sym,dso 2>/dev/null |
-    "$tools/bin/inferno-collapse-perf" >"$folder/stacks"
+# It warns of each symbol that it does not find; the last warnings matter only if it fails.
+perf script --input "$folder/perf.data" --no-inline --fields comm,pid,tid,time,event,ip,sym,dso 2>"$folder/warnings" |
+    "$tools/bin/inferno-collapse-perf" >"$folder/stacks" || {
+    tail -n 5 "$folder/warnings" >&2
+    die "the samples can't be read"
+}
 
 # draw PROGRAM TITLE: the stacks of the threads with this name, which is the first frame. Frames under 0.2 % are left out: the file stays small.
 draw() {
