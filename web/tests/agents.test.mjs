@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, agree, signedIn } from './support/browser.mjs';
 import { lastQuestion } from './support/chat.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { startMcp } from './support/mcp.mjs';
 import { skip, stage } from './support/stage.mjs';
 
@@ -66,7 +66,7 @@ test('an agent is made with a model, tools and settings that are chosen, and mis
   await accessible(page, 'the catalogue of models');
   await first.click();
   await models.waitFor({ state: 'detached' });
-  assert.equal(await field(page, 'Model').inputValue(), model);
+  await eventually(async () => assert.equal(await field(page, 'Model').inputValue(), model));
   await page.getByText('per million tokens').first().waitFor();
 
   await field(page, 'Tools').fill('list_*');
@@ -77,7 +77,9 @@ test('an agent is made with a model, tools and settings that are chosen, and mis
   await tools.getByRole('searchbox', { name: 'Find tools' }).fill('list_entity_types');
   const granted = tools.getByRole('checkbox', { name: /^list_entity_types/ });
   await granted.waitFor();
-  assert.ok((await granted.isChecked()) && (await granted.isDisabled()), 'it is granted by the glob');
+  await eventually(async () =>
+    assert.ok((await granted.isChecked()) && (await granted.isDisabled()), 'it is granted by the glob'),
+  );
   await tools.getByRole('searchbox', { name: 'Find tools' }).fill('search_entities');
   const choice = tools.getByRole('checkbox', { name: /^search_entities read-only/ });
   await choice.check();
@@ -112,7 +114,9 @@ test('an agent is made with a model, tools and settings that are chosen, and mis
     specialty: { keywords: ['past due'] },
   });
   await field(page, 'Maximum rounds').waitFor();
-  assert.deepEqual(JSON.parse(await field(page, 'Other configuration (JSON)').inputValue()), { colour: 'green' });
+  await eventually(async () =>
+    assert.deepEqual(JSON.parse(await field(page, 'Other configuration (JSON)').inputValue()), { colour: 'green' }),
+  );
   await context.close();
 });
 
@@ -122,11 +126,13 @@ test('a setting in the JSON part counts, and its field can not be edited', { ski
   await page.goto(`${dev.url}/agents?agent=${id}`);
   await field(page, 'Other configuration (JSON)').fill('{"questions": 2}');
   await page.getByText('Set in the JSON below.').waitFor();
-  assert.ok(await field(page, 'Maximum questions').isDisabled());
+  await eventually(async () => assert.ok(await field(page, 'Maximum questions').isDisabled()));
   await button(page, 'Save').click();
   await page.getByText('Saved.').waitFor();
-  assert.deepEqual((await stored(id)).config, { questions: 2 });
-  assert.equal(await field(page, 'Maximum questions').inputValue(), '2', 'it has its field now');
+  await eventually(async () => assert.deepEqual((await stored(id)).config, { questions: 2 }));
+  await eventually(async () =>
+    assert.equal(await field(page, 'Maximum questions').inputValue(), '2', 'it has its field now'),
+  );
   await context.close();
 });
 
@@ -141,7 +147,7 @@ test('only changed fields are saved, and a limit can be cleared', { skip }, asyn
   await page.getByText('Saved.').waitFor();
   const { maxSteps, description } = await stored(id);
   assert.deepEqual([maxSteps ?? null, description], [null, 'Of another user.']);
-  assert.equal(await field(page, 'Description').inputValue(), 'Of another user.');
+  await eventually(async () => assert.equal(await field(page, 'Description').inputValue(), 'Of another user.'));
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -156,14 +162,14 @@ test('leaving with unsaved changes asks', { skip }, async () => {
   await accessible(page, 'the question');
   await agree(page, 'Cancel');
   await page.getByRole('dialog').waitFor({ state: 'detached' });
-  assert.equal(await field(page, 'Description').inputValue(), 'Not saved.');
+  await eventually(async () => assert.equal(await field(page, 'Description').inputValue(), 'Not saved.'));
   await button(page, 'Undo changes').click();
-  assert.equal(await field(page, 'Description').inputValue(), 'Is draft.');
+  await eventually(async () => assert.equal(await field(page, 'Description').inputValue(), 'Is draft.'));
   await field(page, 'Description').fill('Not saved.');
   await page.getByRole('link', { name: /^graph-query-agent/ }).click();
   await agree(page, 'Discard changes');
   await page.waitForFunction((left) => !location.search.includes(left), id);
-  assert.equal((await stored(id)).description, 'Is draft.');
+  await eventually(async () => assert.equal((await stored(id)).description, 'Is draft.'));
   await context.close();
 });
 
@@ -232,7 +238,7 @@ test('answers with negative feedback lead to their runs, and are exported', { sk
   await list.getByText('a bad one').first().waitFor();
   await list.getByText('Off the point.').waitFor();
   await list.getByText('version 1').waitFor();
-  assert.equal(await list.getByText('a good one').count(), 0);
+  await eventually(async () => assert.equal(await list.getByText('a good one').count(), 0));
   await accessible(page, 'feedback');
   const [download] = await Promise.all([
     page.waitForEvent('download'),

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { accessible, answer, ask, finished, signedIn } from './support/browser.mjs';
 import { lastQuestion, storyReply } from './support/chat.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const SOURCES =
@@ -59,12 +59,12 @@ test('versions of a message are switched between, by buttons and arrow keys, and
   await asked(page, 'the first question');
   await asked(page, 'the second question');
   const original = page.url();
-  assert.equal(await page.getByRole('group', { name: /^Version/ }).count(), 0);
+  await eventually(async () => assert.equal(await page.getByRole('group', { name: /^Version/ }).count(), 0));
   await edited(page, mine(page).last(), 'the second question, changed');
   const branch = page.url();
   await version(page, 2, 2).waitFor();
-  assert.equal(await button(page, 'Next version').isDisabled(), true);
-  assert.equal(await mine(page).count(), 2, 'the past is shown once');
+  await eventually(async () => assert.equal(await button(page, 'Next version').isDisabled(), true));
+  await eventually(async () => assert.equal(await mine(page).count(), 2, 'the past is shown once'));
   await accessible(page, 'versions');
   await button(page, 'Previous version').click();
   await page.waitForURL(original);
@@ -82,7 +82,7 @@ test('versions of a message are switched between, by buttons and arrow keys, and
   // A message that the branch has as a copy has versions, too.
   await edited(page, mine(page).first(), 'the first question, changed');
   await version(page, 2, 2).waitFor();
-  assert.equal(await mine(page).count(), 1);
+  await eventually(async () => assert.equal(await mine(page).count(), 1));
   await page.getByRole('heading', { level: 1, name: 'Branch: the first question' }).waitFor();
   await choose(page, 'Open the original chat');
   await page.waitForURL(original);
@@ -106,7 +106,7 @@ test('an edit that is left keeps the message and the focus; one that fails keeps
   );
   await button(page, 'Send as new branch').click();
   await page.getByRole('alert').getByText(refusal.detail).waitFor();
-  assert.equal(await field.inputValue(), 'other words');
+  await eventually(async () => assert.equal(await field.inputValue(), 'other words'));
   await context.close();
 });
 
@@ -172,7 +172,7 @@ test('feedback takes a comment, is shown after a reload, and is withdrawn', { sk
   await page.reload();
   await chosen('Not helpful').waitFor();
   await button(choices, 'Change your comment').click();
-  assert.equal(await comment.inputValue(), 'It repeats the question.');
+  await eventually(async () => assert.equal(await comment.inputValue(), 'It repeats the question.'));
   await comment.press('Escape');
   // The other choice keeps the comment.
   await button(choices, 'Helpful').click();
@@ -183,11 +183,11 @@ test('feedback takes a comment, is shown after a reload, and is withdrawn', { sk
   assert.deepEqual([stored.helped, stored.comment], [true, 'It repeats the question.']);
   await button(choices, 'Helpful').click();
   await chosen('Helpful').waitFor({ state: 'detached' });
-  assert.equal((await dev.api(feedback)).status, 404);
+  await eventually(async () => assert.equal((await dev.api(feedback)).status, 404));
   await page.reload();
   await finished(page);
   await choices.waitFor();
-  assert.equal(await choices.getByRole('button', { pressed: true }).count(), 0);
+  await eventually(async () => assert.equal(await choices.getByRole('button', { pressed: true }).count(), 0));
   await context.close();
 });
 
@@ -200,7 +200,7 @@ test('feedback that is refused says so beside the answer', { skip }, async () =>
   );
   await button(answer(page), 'Helpful').click();
   await answer(page).getByRole('alert').getByText(refusal.detail).waitFor();
-  assert.equal(await answer(page).getByRole('button', { pressed: true }).count(), 0);
+  await eventually(async () => assert.equal(await answer(page).getByRole('button', { pressed: true }).count(), 0));
   await context.close();
 });
 
@@ -236,11 +236,11 @@ test('what an answer refers to is listed under it, and the answer is copied as M
   await finished(page);
   await answer(page).getByText('Sources: 2').click();
   const sources = answer(page).locator('ol.sources').getByRole('link');
-  assert.deepEqual(await sources.allInnerTexts(), ['the manual', 'Package:libssl3']);
-  assert.equal(await sources.first().getAttribute('href'), 'https://docs.example/manual');
+  await eventually(async () => assert.deepEqual(await sources.allInnerTexts(), ['the manual', 'Package:libssl3']));
+  await eventually(async () => assert.equal(await sources.first().getAttribute('href'), 'https://docs.example/manual'));
   await button(answer(page), 'Copy: the answer').click();
   await button(answer(page), 'Copied: the answer').waitFor();
-  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), SOURCES);
+  await eventually(async () => assert.equal(await page.evaluate(() => navigator.clipboard.readText()), SOURCES));
   await sources.last().click();
   await page.waitForURL(/\/graph\?q=libssl3/);
   await context.close();
@@ -258,10 +258,12 @@ test('one who has scrolled up sees that something new has come, and jumps there'
   // What comes after that is new again, and what is there already is not.
   await jump.click();
   await jump.waitFor({ state: 'detached' });
-  assert.ok(await log.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight < 80));
+  await eventually(async () =>
+    assert.ok(await log.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight < 80)),
+  );
   await log.evaluate((element) => element.scrollTo({ top: 0 }));
   await jump.waitFor();
-  assert.equal(await jump.locator('.mark').count(), 0);
+  await eventually(async () => assert.equal(await jump.locator('.mark').count(), 0));
   await context.close();
 });
 
@@ -299,7 +301,7 @@ test('a hidden tab says in its title that an answer is ready, and notifies those
   await page.addInitScript(scriptNotifications);
   await page.goto(`${dev.url}/settings`);
   const setting = { name: 'Notify me when an answer ends while its tab is hidden' };
-  assert.equal(await page.getByRole('checkbox', setting).isChecked(), false);
+  await eventually(async () => assert.equal(await page.getByRole('checkbox', setting).isChecked(), false));
   const shown = () => page.evaluate(() => globalThis.shown);
   const readyIn = async (name) => {
     await page.getByRole('link', { name: 'New chat' }).click();
@@ -313,7 +315,7 @@ test('a hidden tab says in its title that an answer is ready, and notifies those
     await until('it was seen', async () => (await page.title()) === `a story of ${name} · Rejoin`);
     return notifications;
   };
-  assert.deepEqual(await readyIn('silence'), [], 'nothing is shown unasked');
+  await eventually(async () => assert.deepEqual(await readyIn('silence'), [], 'nothing is shown unasked'));
   await page.goto(`${dev.url}/settings`);
   await page.getByRole('checkbox', setting).click();
   await page.getByRole('checkbox', { ...setting, checked: true }).waitFor();
@@ -347,8 +349,10 @@ test('a long answer offers a notification, once', { skip }, async () => {
   await offer.waitFor({ timeout: 60_000 });
   await button(offer, "Don't offer notifications again").click();
   await offer.waitFor({ state: 'detached' });
-  assert.equal(await page.evaluate(() => document.activeElement?.id), 'words');
-  assert.equal(await page.evaluate(() => globalThis.Notification.permission), 'default', 'the browser was not asked');
+  await eventually(async () => assert.equal(await page.evaluate(() => document.activeElement?.id), 'words'));
+  await eventually(async () =>
+    assert.equal(await page.evaluate(() => globalThis.Notification.permission), 'default', 'the browser was not asked'),
+  );
   await button(page, 'Stop').click();
   await answer(page).getByText('cancelled').waitFor();
   await context.close();
@@ -389,7 +393,7 @@ test('words are dictated into the field, and what goes wrong is said there', { s
   await button(page, 'Dictate').click();
   await hear('what is', false);
   await page.getByRole('status').getByText('Listening… what is').waitFor();
-  assert.equal(await field.inputValue(), 'So:');
+  await eventually(async () => assert.equal(await field.inputValue(), 'So:'));
   await hear(' what is a log ', true);
   await hear('in short', true);
   await until('the words are there', async () => (await field.inputValue()) === 'So: what is a log in short');
@@ -401,7 +405,7 @@ test('words are dictated into the field, and what goes wrong is said there', { s
     globalThis.recognition.onend();
   });
   await page.getByRole('alert').getByText('The browser blocks the microphone for this page.').waitFor();
-  assert.equal(await field.inputValue(), 'So: what is a log in short');
+  await eventually(async () => assert.equal(await field.inputValue(), 'So: what is a log in short'));
   await button(page, 'Dictate').click();
   await page.getByRole('alert').waitFor({ state: 'detached' });
   await field.press('Enter');
@@ -421,6 +425,6 @@ test('a browser without speech recognition has no button for it, and the page ma
   const response = await page.reload();
   assert.match(response.headers()['permissions-policy'], /microphone=\(self\)/);
   await page.getByRole('textbox', { name: 'Message', exact: true }).waitFor();
-  assert.equal(await button(page, 'Dictate').count(), 0);
+  await eventually(async () => assert.equal(await button(page, 'Dictate').count(), 0));
   await context.close();
 });

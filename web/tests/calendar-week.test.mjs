@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { buildSync } from 'esbuild';
 import { accessible, signedIn } from './support/browser.mjs';
 import { calendarsOf, dialog, IN_BERLIN } from './support/calendar.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const { dev, browser } = await stage();
@@ -82,7 +82,9 @@ test('an hour is gone to by keys, and creates an event then', { skip }, async ()
   const { context, page, faults } = await signedIn(browser, dev, IN_BERLIN);
   await look(page, id, '2026-03-10', 'week');
   await hour(page, TUESDAY, '09:00').waitFor();
-  assert.equal(await page.locator('.hour[tabindex="0"]').count(), 1, 'one stop of the Tab key');
+  await eventually(async () =>
+    assert.equal(await page.locator('.hour[tabindex="0"]').count(), 1, 'one stop of the Tab key'),
+  );
   await hour(page, TUESDAY, '13:00').focus();
   for (const key of ['ArrowDown', 'ArrowRight']) await page.keyboard.press(key);
   await until('the hour has the focus', () =>
@@ -90,23 +92,25 @@ test('an hour is gone to by keys, and creates an event then', { skip }, async ()
   );
   await page.keyboard.press('Enter');
   await dialog(page).getByLabel('Title').waitFor();
-  assert.equal(await dialog(page).getByLabel('Starts').inputValue(), '2026-03-11');
-  assert.equal(await dialog(page).getByLabel('Start time').inputValue(), '14:00');
-  assert.equal(await dialog(page).getByLabel('End time').inputValue(), '15:00');
+  await eventually(async () => assert.equal(await dialog(page).getByLabel('Starts').inputValue(), '2026-03-11'));
+  await eventually(async () => assert.equal(await dialog(page).getByLabel('Start time').inputValue(), '14:00'));
+  await eventually(async () => assert.equal(await dialog(page).getByLabel('End time').inputValue(), '15:00'));
   await dialog(page).getByLabel('Title').fill('Review');
   await page.keyboard.press('Enter');
   await page.getByText('Saved “Review”.').waitFor();
   await event(page, WEDNESDAY, 'Review').waitFor();
-  assert.deepEqual(await starts(id, 'Review'), ['2026-03-11T14:00:00+01:00']);
+  await eventually(async () => assert.deepEqual(await starts(id, 'Review'), ['2026-03-11T14:00:00+01:00']));
   // The lower half of an hour is half past.
   const cell = hour(page, TUESDAY, '10:00');
   const { width, height } = await cell.boundingBox();
   await cell.click({ position: { x: width / 2, y: 0.75 * height } });
   await dialog(page).getByLabel('Title').waitFor();
-  assert.equal(await dialog(page).getByLabel('Start time').inputValue(), '10:30');
+  await eventually(async () => assert.equal(await dialog(page).getByLabel('Start time').inputValue(), '10:30'));
   await page.keyboard.press('Escape');
   await dialog(page).waitFor({ state: 'detached' });
-  assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('data-hour')), '2026-03-10T10:00');
+  await eventually(async () =>
+    assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('data-hour')), '2026-03-10T10:00'),
+  );
   await accessible(page, 'hours of a week');
   assert.deepEqual(faults, []);
   await context.close();
@@ -120,11 +124,11 @@ test('an event is dragged to another day and time, and made longer by its end', 
   await drag(page, event(page, TUESDAY, 'Talk'), hour(page, WEDNESDAY, '13:00'));
   await page.getByText('Moved “Talk” to Wed 11 Mar, 13:00–14:00.').waitFor();
   await event(page, WEDNESDAY, 'Talk').waitFor();
-  assert.deepEqual(await starts(id, 'Talk'), ['2026-03-11T13:00:00+01:00']);
-  assert.equal(await dialog(page).count(), 0, 'the end of a drag opens nothing');
+  await eventually(async () => assert.deepEqual(await starts(id, 'Talk'), ['2026-03-11T13:00:00+01:00']));
+  await eventually(async () => assert.equal(await dialog(page).count(), 0, 'the end of a drag opens nothing'));
   await drag(page, day(page, WEDNESDAY).locator('.resize'), hour(page, WEDNESDAY, '15:00'));
   await page.getByText('Moved “Talk” to Wed 11 Mar, 13:00–15:30.').waitFor();
-  assert.equal((await happening(id))[0].end, '2026-03-11T15:30:00+01:00');
+  await eventually(async () => assert.equal((await happening(id))[0].end, '2026-03-11T15:30:00+01:00'));
   // Escape ends a drag.
   const [start, end] = [await middleOf(event(page, WEDNESDAY, 'Talk')), await middleOf(hour(page, TUESDAY, '10:00'))];
   await page.mouse.move(start.x, start.y);
@@ -134,11 +138,11 @@ test('an event is dragged to another day and time, and made longer by its end', 
   await page.keyboard.press('Escape');
   await page.locator('.ghost').waitFor({ state: 'detached' });
   await page.mouse.up();
-  assert.deepEqual(await starts(id, 'Talk'), ['2026-03-11T13:00:00+01:00']);
+  await eventually(async () => assert.deepEqual(await starts(id, 'Talk'), ['2026-03-11T13:00:00+01:00']));
   // A click still opens it.
   await event(page, WEDNESDAY, 'Talk').click();
   await dialog(page).getByLabel('Title').waitFor();
-  assert.equal(await dialog(page).getByLabel('End time').inputValue(), '15:30');
+  await eventually(async () => assert.equal(await dialog(page).getByLabel('End time').inputValue(), '15:30'));
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -157,7 +161,7 @@ test('a finger drags an event after a long press', { skip }, async () => {
   await touch('touchMove', to);
   await touch('touchEnd');
   await page.getByText('Moved “Tea” to Wed 11 Mar, 12:00–13:00.').waitFor();
-  assert.deepEqual(await starts(id, 'Tea'), ['2026-03-11T12:00:00+01:00']);
+  await eventually(async () => assert.deepEqual(await starts(id, 'Tea'), ['2026-03-11T12:00:00+01:00']));
   await context.close();
 });
 
@@ -178,7 +182,7 @@ test('a drag that the server refuses goes back, with the reason', { skip }, asyn
   await drag(page, event(page, TUESDAY, 'Lunch'), hour(page, WEDNESDAY, '14:00'));
   await page.getByRole('alert').getByText('“Lunch” was not moved: not for you (forbidden).').waitFor();
   await event(page, TUESDAY, 'Lunch').waitFor();
-  assert.equal(await event(page, WEDNESDAY, 'Lunch').count(), 0);
+  await eventually(async () => assert.equal(await event(page, WEDNESDAY, 'Lunch').count(), 0));
   await accessible(page, 'a refused drag');
   await page.getByRole('alert').getByRole('button', { name: 'Close' }).click();
   await page.getByRole('alert').waitFor({ state: 'detached' });
@@ -193,7 +197,7 @@ test('a drag that the server refuses goes back, with the reason', { skip }, asyn
   await drag(page, event(page, TUESDAY, 'Lunch'), hour(page, TUESDAY, '14:00'));
   await page.getByRole('alert').getByText('someone else changed it in the meantime').waitFor();
   await event(page, WEDNESDAY, 'Lunch').getByText('08:00–09:00').waitFor();
-  assert.deepEqual(await starts(id, 'Lunch'), ['2026-03-11T08:00:00+01:00']);
+  await eventually(async () => assert.deepEqual(await starts(id, 'Lunch'), ['2026-03-11T08:00:00+01:00']));
   await context.close();
 });
 
@@ -206,13 +210,15 @@ test('an event that repeats is dragged into the editor, where the occurrences ar
   await event(page, TUESDAY, 'Standup').waitFor();
   await drag(page, event(page, TUESDAY, 'Standup'), hour(page, WEDNESDAY, '12:00'));
   await dialog(page).getByRole('radio', { name: 'Only this event' }).waitFor();
-  assert.equal(await dialog(page).getByLabel('Starts').inputValue(), '2026-03-11');
-  assert.equal(await dialog(page).getByLabel('Start time').inputValue(), '12:15');
+  await eventually(async () => assert.equal(await dialog(page).getByLabel('Starts').inputValue(), '2026-03-11'));
+  await eventually(async () => assert.equal(await dialog(page).getByLabel('Start time').inputValue(), '12:15'));
   await dialog(page).getByRole('radio', { name: 'All events' }).check();
   await dialog(page).getByRole('button', { name: 'Save' }).click();
   await dialog(page).waitFor({ state: 'detached' });
   await event(page, WEDNESDAY, 'Standup').waitFor();
-  assert.deepEqual(await starts(id, 'Standup'), ['2026-03-11T12:15:00+01:00', '2026-03-18T12:15:00+01:00']);
+  await eventually(async () =>
+    assert.deepEqual(await starts(id, 'Standup'), ['2026-03-11T12:15:00+01:00', '2026-03-18T12:15:00+01:00']),
+  );
   await context.close();
 });
 
@@ -224,7 +230,7 @@ test('in another time zone, a drag moves by the clock there and keeps the zone o
   await event(page, TUESDAY, 'Call').getByText('15:00 in Europe/Berlin').waitFor();
   await drag(page, event(page, TUESDAY, 'Call'), hour(page, WEDNESDAY, '13:00'));
   await page.getByText('Moved “Call” to Wed 11 Mar, 13:00–14:00.').waitFor();
-  assert.deepEqual(await starts(id, 'Call'), ['2026-03-11T18:00:00+01:00']);
+  await eventually(async () => assert.deepEqual(await starts(id, 'Call'), ['2026-03-11T18:00:00+01:00']));
   await event(page, WEDNESDAY, 'Call').getByText('18:00 in Europe/Berlin').waitFor();
   await context.close();
 });
@@ -236,7 +242,7 @@ test('the present time is a line, and an hour that the clocks skip says so', { s
   await look(page, id, '2026-03-29', 'week');
   const sunday = day(page, 'Sunday 29 March 2026');
   await sunday.locator('.now').waitFor();
-  assert.equal(await page.locator('.now').count(), 1);
+  await eventually(async () => assert.equal(await page.locator('.now').count(), 1));
   const [line, hours] = [await sunday.locator('.now').boundingBox(), await sunday.locator('.hours').boundingBox()];
   assert.ok(
     Math.abs(line.y - hours.y - hours.height / 2) < 2,
@@ -245,6 +251,6 @@ test('the present time is a line, and an hour that the clocks skip says so', { s
   await hour(page, 'Sunday 29 March 2026', '02:00 (the clocks skip this hour)').focus();
   await page.keyboard.press('Enter');
   await dialog(page).getByLabel('Title').waitFor();
-  assert.equal(await dialog(page).getByLabel('Start time').inputValue(), '03:00');
+  await eventually(async () => assert.equal(await dialog(page).getByLabel('Start time').inputValue(), '03:00'));
   await context.close();
 });

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { accessible, agree, signedIn } from './support/browser.mjs';
 import { are, calendarsOf, cell, dialog, IN_BERLIN } from './support/calendar.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const { dev, browser } = await stage();
@@ -16,7 +16,7 @@ test('a first calendar is made, and an event with the keyboard alone', { skip },
   await page.getByRole('link', { name: 'Calendar', exact: true }).click();
   await page.getByText('No calendars yet').waitFor();
   await accessible(page, 'no calendar');
-  assert.equal(await page.getByLabel('Time zone').inputValue(), 'Europe/Berlin');
+  await eventually(async () => assert.equal(await page.getByLabel('Time zone').inputValue(), 'Europe/Berlin'));
   await page.getByLabel('Name').fill('Work');
   await page.getByRole('button', { name: 'Create' }).click();
   await page.getByRole('grid').waitFor();
@@ -24,7 +24,9 @@ test('a first calendar is made, and an event with the keyboard alone', { skip },
   const [{ id }] = (await dev.api('/api/calendars')).body.items;
   await look(page, id);
   await page.getByRole('grid', { name: 'March 2026' }).waitFor();
-  assert.equal(await page.getByRole('gridcell').count(), 6 * 7, 'March 2026 begins on a Sunday: six weeks');
+  await eventually(async () =>
+    assert.equal(await page.getByRole('gridcell').count(), 6 * 7, 'March 2026 begins on a Sunday: six weeks'),
+  );
   await cell(page, '2026-03-10').focus();
   // To the right, down, to the week's end, and to the next month.
   for (const [key, day] of [
@@ -44,14 +46,14 @@ test('a first calendar is made, and an event with the keyboard alone', { skip },
   await accessible(page, 'a new event');
   await page.keyboard.press('Escape');
   await dialog(page).waitFor({ state: 'detached' });
-  assert.equal(await focusedDay(page), '2026-04-09', 'the focus is where it was');
+  await eventually(async () => assert.equal(await focusedDay(page), '2026-04-09', 'the focus is where it was'));
   await page.keyboard.press('Enter');
   await dialog(page).getByLabel('Title').focus();
   await page.keyboard.type('Dentist');
   await page.keyboard.press('Enter');
   await page.getByText('Saved “Dentist”.').waitFor();
   await are(page, '2026-04-09', ['09:00 Dentist']);
-  assert.deepEqual(await starts(id, 'Dentist'), ['2026-04-09T09:00:00+02:00']);
+  await eventually(async () => assert.deepEqual(await starts(id, 'Dentist'), ['2026-04-09T09:00:00+02:00']));
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -84,13 +86,15 @@ test('days, several days and nights are where they belong, and other time zones 
   await page.getByRole('region', { name: 'Tuesday 17 March 2026' }).getByText('20:00–00:00').waitFor();
   await day.getByRole('button', { name: /Call/ }).click();
   await dialog(page).getByText('In your time zone (Europe/Berlin): Wed 18 Mar, 18:00 – Wed 18 Mar, 19:00.').waitFor();
-  assert.equal(await dialog(page).getByLabel('Start time').inputValue(), '02:00', 'by its own clock');
+  await eventually(async () =>
+    assert.equal(await dialog(page).getByLabel('Start time').inputValue(), '02:00', 'by its own clock'),
+  );
   await dialog(page).getByLabel('Start time').fill('03:00');
   await dialog(page).getByLabel('End time').fill('04:00');
   await dialog(page).getByRole('button', { name: 'Save' }).click();
   await dialog(page).waitFor({ state: 'detached' });
   await day.getByText('19:00–20:00').waitFor();
-  assert.deepEqual(await starts(id, 'Call'), ['2026-03-19T03:00:00+09:00']);
+  await eventually(async () => assert.deepEqual(await starts(id, 'Call'), ['2026-03-19T03:00:00+09:00']));
   await look(page, id, '2026-03-09', 'week');
   await page.getByRole('region', { name: 'Tuesday 10 March 2026' }).getByText('All day').waitFor();
   await page.getByRole('region', { name: 'Wednesday 11 March 2026' }).getByText('Until 06:30').waitFor();
@@ -115,7 +119,7 @@ test('an event of all day is made and made longer, its last day as people say it
   // Later by a week: it stays as long as it is.
   await cell(page, '2026-03-10').getByRole('button', { name: 'Fair' }).click();
   await dialog(page).getByLabel('First day').fill('2026-03-17');
-  assert.equal(await dialog(page).getByLabel('Last day').inputValue(), '2026-03-18');
+  await eventually(async () => assert.equal(await dialog(page).getByLabel('Last day').inputValue(), '2026-03-18'));
   await dialog(page).getByLabel('Last day').fill('2026-03-16');
   await dialog(page).getByRole('button', { name: 'Save' }).click();
   await dialog(page).getByText('The event ends before it starts').waitFor();
@@ -201,18 +205,18 @@ test('an address to subscribe to is made, shown once, replaced and taken away', 
   await dialog.getByText('No feed address yet.').waitFor();
   await dialog.getByRole('button', { name: 'Create an address' }).click();
   const first = await dialog.locator('code.address').innerText();
-  assert.equal(await titleIn(first), 'Standup');
+  await eventually(async () => assert.equal(await titleIn(first), 'Standup'));
   await accessible(page, 'the dialog with the address');
   await dialog.getByRole('button', { name: 'Close' }).click();
   await open();
   await dialog.getByText('A feed address exists.').waitFor();
-  assert.equal(await dialog.locator('code.address').count(), 0, 'shown once');
+  await eventually(async () => assert.equal(await dialog.locator('code.address').count(), 0, 'shown once'));
   await dialog.getByRole('button', { name: 'Create a new address' }).click();
   const second = await dialog.locator('code.address').innerText();
-  assert.deepEqual([await titleIn(first), await titleIn(second)], [404, 'Standup']);
+  await eventually(async () => assert.deepEqual([await titleIn(first), await titleIn(second)], [404, 'Standup']));
   await dialog.getByRole('button', { name: 'Delete address' }).click();
   await dialog.getByText('No feed address yet.').waitFor();
-  assert.equal(await titleIn(second), 404);
+  await eventually(async () => assert.equal(await titleIn(second), 404));
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -248,10 +252,12 @@ test('month and week are accessible: light, dark, and on narrow screens', { skip
   const { context, page, faults } = await signedIn(browser, dev, IN_BERLIN);
   await look(page, id);
   await cell(page, '2026-03-10').getByText('2 more').waitFor();
-  assert.equal(
-    await page.getByRole('region', { name: 'Tuesday 10 March 2026' }).getByRole('listitem').count(),
-    5,
-    'the day beside the grid has all of them',
+  await eventually(async () =>
+    assert.equal(
+      await page.getByRole('region', { name: 'Tuesday 10 March 2026' }).getByRole('listitem').count(),
+      5,
+      'the day beside the grid has all of them',
+    ),
   );
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });
@@ -307,15 +313,15 @@ test('a reader sees events, and nothing that changes them; a failing server is a
   await look(page, id);
   await are(page, '2026-03-10', ['20:00 Concert']);
   for (const name of ['New event', 'Import', 'Delete calendar', 'New calendar'])
-    assert.equal(await page.getByRole('button', { name, exact: true }).count(), 0, name);
+    await eventually(async () => assert.equal(await page.getByRole('button', { name, exact: true }).count(), 0, name));
   await cell(page, '2026-03-10').focus();
   await page.keyboard.press('Enter');
-  assert.equal(await dialog(page).count(), 0);
+  await eventually(async () => assert.equal(await dialog(page).count(), 0));
   await cell(page, '2026-03-10').locator('.event').click();
   await dialog(page).getByText('Bring earplugs').waitFor();
   await dialog(page).getByText('Your key is read-only').waitFor();
   await accessible(page, 'an event to read');
-  assert.equal(await dialog(page).getByRole('button').count(), 1, 'it can be closed');
+  await eventually(async () => assert.equal(await dialog(page).getByRole('button').count(), 1, 'it can be closed'));
   assert.deepEqual(faults, []);
   await page.route('**/api/calendars/*/events?*', (route) =>
     route.fulfill({

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { answer, ask, finished, signedIn } from './support/browser.mjs';
 import { lastQuestion, lookupReply, PACE_MS, stored, story, storyReply, WORDS, withAgent } from './support/chat.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 /** Long enough for twenty reloads, also on a slow machine. */
@@ -48,9 +48,11 @@ test('an answer that is reloaded at twenty moments is shown once, word by word',
     reloads += 1;
     await page.waitForFunction(() => (document.querySelector('article.turn .markdown')?.textContent ?? '').length > 0);
   }
-  assert.equal(await answer(page).getAttribute('aria-busy'), 'true', 'all of them were in the middle');
+  await eventually(async () =>
+    assert.equal(await answer(page).getAttribute('aria-busy'), 'true', 'all of them were in the middle'),
+  );
   const shown = await finished(page);
-  assert.equal(shown.join(''), await stored(dev, page));
+  await eventually(async () => assert.equal(shown.join(''), await stored(dev, page)));
   assert.equal(shown.join(''), story('reloads', WORDS_OF.reloads));
   await context.close();
 });
@@ -77,7 +79,7 @@ test('reloaded at any moment, what is shown in the end is the stored message', {
     await page.reload({ waitUntil: 'commit' });
     const shown = (await finished(page)).join('');
     assert.equal(shown, story(name), `reloaded after ${moments[nth]} ms`);
-    assert.equal(await stored(dev, page), shown);
+    await eventually(async () => assert.equal(await stored(dev, page), shown));
     await meet(page, nth + pages.length);
   };
   await Promise.all(pages.map(meet));
@@ -97,12 +99,12 @@ test('what came before a reload is whole again: words, calls, and how it ended',
   const turn = page.locator('article.turn').first();
   await turn.getByText('schema_version').click();
   await turn.getByText('Result').waitFor();
-  assert.match(await turn.innerText(), /I looked it up\./);
+  await eventually(async () => assert.match(await turn.innerText(), /I looked it up\./));
   // And it may be asked for again.
   isRefusing = false;
   await answer(page).getByRole('button', { name: 'Retry' }).click();
   await answer(page).getByText('Now I may.').waitFor();
-  assert.equal(await page.getByRole('article', { name: 'You' }).count(), 3);
+  await eventually(async () => assert.equal(await page.getByRole('article', { name: 'You' }).count(), 3));
   await context.close();
 });
 
@@ -117,7 +119,7 @@ for (const victim of ['worker', 'api']) {
     for (const pid of pids) process.kill(pid, 'SIGKILL');
     const shown = await finished(page);
     assert.equal(shown.join(''), story(`${victim}s`));
-    assert.equal(await stored(dev, page), story(`${victim}s`));
+    await eventually(async () => assert.equal(await stored(dev, page), story(`${victim}s`)));
     if (victim === 'worker') await answer(page).locator('.notice').first().waitFor();
     await context.close();
   });
@@ -135,7 +137,7 @@ test('a page that is offline for a while goes on where it was', { skip }, async 
     return body.items.some((message) => message.role === 'assistant');
   });
   await context.setOffline(false);
-  assert.equal((await finished(page)).join(''), story('tunnels'));
+  await eventually(async () => assert.equal((await finished(page)).join(''), story('tunnels')));
   await context.close();
 });
 
@@ -158,7 +160,7 @@ test('ten conversations at once in one browser are all finished', { skip }, asyn
   await Promise.all(
     pages.map(async (one, nth) => {
       await ask(one, `a story of crowd${nth}`);
-      assert.equal((await finished(one, 120_000)).join(''), story(`crowd${nth}`));
+      await eventually(async () => assert.equal((await finished(one, 120_000)).join(''), story(`crowd${nth}`)));
     }),
   );
   // Whichever tab sent a message, the one that it was written in knows its conversation.
@@ -175,7 +177,7 @@ test('what was shown word by word looks the same when it is opened again', { ski
   await page.locator('article.turn .code .lines').nth(1).waitFor();
   await finished(page);
   const code = answer(page).locator('.code').first();
-  assert.equal((await code.locator('pre').innerText()).trimEnd(), CODE);
+  await eventually(async () => assert.equal((await code.locator('pre').innerText()).trimEnd(), CODE));
   const looks = () =>
     answer(page)
       .locator('.markdown')
@@ -185,7 +187,7 @@ test('what was shown word by word looks the same when it is opened again', { ski
   await page.reload();
   await finished(page);
   await page.waitForFunction(() => !document.querySelector('.undressed'));
-  assert.deepEqual(await looks(), grown);
+  await eventually(async () => assert.deepEqual(await looks(), grown));
   assert.deepEqual(faults, []);
   await context.close();
 });

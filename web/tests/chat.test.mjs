@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { test } from 'node:test';
 import { answer, ask, finished, signedIn } from './support/browser.mjs';
 import { lastQuestion, lookupReply, story, storyReply, withAgent } from './support/chat.mjs';
+import { eventually } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const HOSTILE = [
@@ -101,7 +102,7 @@ test('a first question is answered, with its call and its run', { skip }, async 
   await ask(page, 'lookup please');
   await finished(page);
   const turn = answer(page);
-  assert.match(await turn.innerText(), /I looked it up\./);
+  await eventually(async () => assert.match(await turn.innerText(), /I looked it up\./));
   await turn.getByText('schema_version').click();
   await turn.getByText('Result').waitFor();
   await turn.getByRole('link', { name: 'View trace' }).click();
@@ -175,7 +176,9 @@ test('a message waits its turn, a run is steered, and a message is taken back', 
   await page.locator('.told').getByText('a story of hints').waitFor();
   await page.waitForFunction(() => document.querySelectorAll('article.turn[aria-busy="true"]').length === 0);
   const second = page.locator('article.turn').nth(1);
-  assert.equal((await second.locator('.markdown').allInnerTexts()).join(''), story('seconds'));
+  await eventually(async () =>
+    assert.equal((await second.locator('.markdown').allInnerTexts()).join(''), story('seconds')),
+  );
   await context.close();
 });
 
@@ -191,11 +194,11 @@ test('files go along with a message, and are folded in it', { skip }, async () =
   await picker.setInputFiles([file('notes.md', content), file('other.txt', 'left out')]);
   await page.getByRole('button', { name: 'Remove other.txt' }).click();
   await ask(page, 'a story of files');
-  assert.equal((await finished(page)).join(''), story('files'));
+  await eventually(async () => assert.equal((await finished(page)).join(''), story('files')));
   const mine = page.getByRole('article', { name: 'You' });
   await mine.getByText('notes.md').click();
-  assert.equal(await mine.locator('.payload').innerText(), content.trimEnd());
-  assert.equal(await mine.locator('p').first().innerText(), 'a story of files');
+  await eventually(async () => assert.equal(await mine.locator('.payload').innerText(), content.trimEnd()));
+  await eventually(async () => assert.equal(await mine.locator('p').first().innerText(), 'a story of files'));
   const id = page.url().split('/c/')[1];
   const { body } = await dev.api(`/api/conversations/${id}/messages?limit=10`);
   assert.equal(
@@ -214,7 +217,7 @@ test('a conversation that goes on elsewhere is marked until it is looked at', { 
   await page.getByRole('link', { name: 'New chat' }).click();
   await page.waitForURL((url) => url.pathname === '/');
   await page.getByRole('link', { name: /a story of marks/ }).waitFor();
-  assert.equal(await mark.count(), 0, 'it was seen');
+  await eventually(async () => assert.equal(await mark.count(), 0, 'it was seen'));
   await dev.api('/api/chat/stream', { method: 'POST', body: { conversationId, message: 'said elsewhere' } });
   await page.reload();
   await mark.waitFor();
@@ -230,7 +233,7 @@ test('what an answer cites leads into the graph', { skip }, async () => {
   await page.getByLabel('Agent', { exact: true }).selectOption('plain');
   await ask(page, 'cite libssl3');
   await finished(page);
-  assert.equal(await answer(page).locator('.markdown a').count(), 1);
+  await eventually(async () => assert.equal(await answer(page).locator('.markdown a').count(), 1));
   await answer(page).getByText('Found in the graph').click();
   await answer(page).locator('.chips a').first().waitFor();
   await answer(page).getByRole('link', { name: 'Package:libssl3' }).click();
@@ -267,9 +270,11 @@ test('what a hostile model writes sends no request and runs nothing', { skip }, 
   await ask(page, 'be hostile');
   await finished(page);
   await answer(page).getByText('[image: two]').waitFor();
-  assert.notEqual(await page.title(), 'taken');
+  await eventually(async () => assert.notEqual(await page.title(), 'taken'));
   assert.deepEqual(elsewhere, []);
-  assert.equal(await page.locator('article.turn iframe, article.turn script, article.turn img').count(), 0);
+  await eventually(async () =>
+    assert.equal(await page.locator('article.turn iframe, article.turn script, article.turn img').count(), 0),
+  );
   await context.close();
 });
 
@@ -318,7 +323,7 @@ test('a message is edited, and asked in a new conversation', { skip }, async () 
   await page.getByRole('textbox', { name: 'Edit message' }).fill('a story of errors');
   await page.getByRole('button', { name: 'Send as new branch' }).click();
   await page.waitForURL((url) => url.href !== before && url.pathname.startsWith('/c/'));
-  assert.equal((await finished(page)).join(''), story('errors'));
+  await eventually(async () => assert.equal((await finished(page)).join(''), story('errors')));
   await context.close();
 });
 
@@ -377,7 +382,9 @@ test('no view has a serious fault of accessibility, light or dark', { skip }, as
     await check('a call to approve');
     await page.setViewportSize({ width: 400, height: 700 });
     await check('the same, narrow');
-    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 400, 'nothing sticks out');
+    await eventually(async () =>
+      assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 400, 'nothing sticks out'),
+    );
     await page.getByRole('button', { name: 'Refuse' }).click();
     await context.close();
   }

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { accessible, agree, answer, ask, finished, signedIn } from './support/browser.mjs';
 import { lastQuestion } from './support/chat.mjs';
 import { chronicle } from './support/database.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const { dev, browser } = await stage((messages) =>
@@ -55,8 +55,10 @@ test('a chat is pinned, archived and restored by its menu, and the focus stays i
   await choose(page, 'Beta', 'Pin');
   await group(page, 'Pinned').getByRole('link', { name: 'Beta', exact: true }).waitFor();
   await until('the focus is at the pinned chat', async () => (await focusedRow(page)) === 'Beta');
-  assert.equal((await stored(beta)).marks.pinned, true);
-  assert.equal(await chats(page).getByRole('region').first().getAttribute('aria-label'), 'Pinned');
+  await eventually(async () => assert.equal((await stored(beta)).marks.pinned, true));
+  await eventually(async () =>
+    assert.equal(await chats(page).getByRole('region').first().getAttribute('aria-label'), 'Pinned'),
+  );
   await choose(page, 'Beta', 'Unpin');
   await group(page, 'Pinned').waitFor({ state: 'detached' });
 
@@ -66,11 +68,11 @@ test('a chat is pinned, archived and restored by its menu, and the focus stays i
   await until('the focus is at the neighbour', async () => (await focusedRow(page)) === 'Alpha');
   await choose(page, 'Alpha', 'Archive');
   await link(page, 'Alpha').waitFor({ state: 'detached' });
-  assert.equal((await stored(alpha)).marks.archived, true);
+  await eventually(async () => assert.equal((await stored(alpha)).marks.archived, true));
 
   await listOption(page, 'Archived chats');
   await group(page, 'Archived chats').getByRole('link', { name: 'Alpha', exact: true }).waitFor();
-  assert.equal(await link(page, 'Gamma').count(), 0);
+  await eventually(async () => assert.equal(await link(page, 'Gamma').count(), 0));
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });
     await accessible(page, `archived chats, ${colorScheme}`);
@@ -98,7 +100,7 @@ test('after a deletion the focus goes to the neighbour, after a cancelled one it
   await link(page, 'Second left').waitFor({ state: 'detached' });
   await until('the focus is at the neighbour', async () => (await focusedRow(page)) === 'Third left');
   await page.keyboard.press('ArrowUp');
-  assert.equal(await focusedRow(page), 'First left');
+  await eventually(async () => assert.equal(await focusedRow(page), 'First left'));
   await context.close();
 });
 
@@ -116,7 +118,7 @@ test('folders are created, opened, renamed and deleted, and keep their chats', {
   await name.fill('Work');
   await dialog(page, 'New folder').getByRole('button', { name: 'Create folder' }).click();
   await dialog(page, 'New folder').getByRole('alert').getByText('you already have a folder named Work').waitFor();
-  assert.equal(await name.inputValue(), 'Work');
+  await eventually(async () => assert.equal(await name.inputValue(), 'Work'));
   await accessible(page, 'the dialog of a new folder');
   await page.keyboard.press('Escape');
   await dialog(page, 'New folder').waitFor({ state: 'detached' });
@@ -125,7 +127,7 @@ test('folders are created, opened, renamed and deleted, and keep their chats', {
   await dialog(page, 'Move “To be filed”').getByRole('radio', { name: 'Work' }).check();
   await dialog(page, 'Move “To be filed”').getByRole('button', { name: 'Move' }).click();
   await link(page, 'To be filed').waitFor({ state: 'detached' });
-  assert.equal(await button(page, 'Work').getAttribute('aria-expanded'), 'false');
+  await eventually(async () => assert.equal(await button(page, 'Work').getAttribute('aria-expanded'), 'false'));
   await button(page, 'Work').click();
   const inside = (folder) => group(page, `Folder ${folder}`).getByRole('link', { name: 'To be filed', exact: true });
   await inside('Work').waitFor();
@@ -143,7 +145,7 @@ test('folders are created, opened, renamed and deleted, and keep their chats', {
   // A new folder can be created while a chat is moved.
   await choose(page, 'To be filed', 'Move to folder');
   const move = dialog(page, 'Move “To be filed”');
-  assert.equal(await move.getByRole('radio', { name: 'Home' }).isChecked(), true);
+  await eventually(async () => assert.equal(await move.getByRole('radio', { name: 'Home' }).isChecked(), true));
   await move.getByRole('radio', { name: 'New folder' }).check();
   await move.getByRole('textbox', { name: 'Name of the new folder' }).fill('Garden');
   await move.getByRole('button', { name: 'Move' }).click();
@@ -158,7 +160,7 @@ test('folders are created, opened, renamed and deleted, and keep their chats', {
   await agree(page, 'Delete folder');
   await button(page, 'Garden').waitFor({ state: 'detached' });
   await group(page, 'Today').getByRole('link', { name: 'To be filed', exact: true }).waitFor();
-  assert.equal((await stored(id)).marks.folderId, null);
+  await eventually(async () => assert.equal((await stored(id)).marks.folderId, null));
   // What was refused here was asked for.
   assert.deepEqual(
     faults.filter((fault) => !fault.includes('409')),
@@ -184,8 +186,8 @@ test('several chats are selected by keys and by the pointer, and changed togethe
   await page.keyboard.press('Shift+ArrowDown');
   await page.keyboard.press('Shift+ArrowDown');
   await selected.getByText('3 chats selected').waitFor();
-  assert.equal(await box(page, 'Item 3').isChecked(), true);
-  assert.equal(await box(page, 'Item 4').isChecked(), false);
+  await eventually(async () => assert.equal(await box(page, 'Item 3').isChecked(), true));
+  await eventually(async () => assert.equal(await box(page, 'Item 4').isChecked(), false));
   await page.keyboard.press('Space');
   await selected.getByText('2 chats selected').waitFor();
   await selected.getByRole('button', { name: 'Archive', exact: true }).click();
@@ -198,7 +200,7 @@ test('several chats are selected by keys and by the pointer, and changed togethe
     [2, true],
     [3, false],
   ])
-    assert.equal((await stored(ids.get(nth))).marks.archived, isArchived, `Item ${nth}`);
+    await eventually(async () => assert.equal((await stored(ids.get(nth))).marks.archived, isArchived, `Item ${nth}`));
 
   await listOption(page, 'Select chats');
   await box(page, 'Item 3').click();
@@ -222,8 +224,8 @@ test('several chats are selected by keys and by the pointer, and changed togethe
   await agree(page, 'Delete 2 chats');
   await notice(page, '2 chats deleted.').waitFor();
   await link(page, 'Item 4').waitFor({ state: 'detached' });
-  assert.equal((await dev.api(`/api/conversations/${ids.get(4)}`)).status, 404);
-  assert.equal((await dev.api(`/api/conversations/${ids.get(3)}`)).status, 200);
+  await eventually(async () => assert.equal((await dev.api(`/api/conversations/${ids.get(4)}`)).status, 404));
+  await eventually(async () => assert.equal((await dev.api(`/api/conversations/${ids.get(3)}`)).status, 200));
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -247,7 +249,7 @@ test('chats that could not be changed are named, and stay selected', { skip }, a
   await selected.getByRole('button', { name: 'Archive', exact: true }).click();
   await selected.getByRole('alert').getByText('Not archived: “Left alone”. The limit of changes per minute').waitFor();
   await selected.getByText('1 chat selected').waitFor();
-  assert.equal(await box(page, 'Left alone').isChecked(), true);
+  await eventually(async () => assert.equal(await box(page, 'Left alone').isChecked(), true));
   // A request that fails changes nothing, and is explained.
   await page.unroute('**/api/bulk/conversations');
   await page.route('**/api/bulk/conversations', (route) =>
@@ -272,15 +274,17 @@ test('messages are found by their words, marked, filtered, and opened where they
   await until('both messages are found', async () => (await hits.count()) === 2);
   await group(page, 'Chats').getByRole('link').first().waitFor();
   const said = hits.filter({ hasText: 'upstairs' });
-  assert.deepEqual(await said.locator('mark').allInnerTexts(), ['Zanzibar']);
-  assert.match(await said.locator('.snippet').innerText(), /Zanzibar<\/b>/, 'a snippet is text');
+  await eventually(async () => assert.deepEqual(await said.locator('mark').allInnerTexts(), ['Zanzibar']));
+  await eventually(async () =>
+    assert.match(await said.locator('.snippet').innerText(), /Zanzibar<\/b>/, 'a snippet is text'),
+  );
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });
     await accessible(page, `found messages, ${colorScheme}`);
   }
   await chats(page).getByLabel('Author').selectOption('user');
   await until('the user’s message is found', async () => (await hits.count()) === 1);
-  assert.match(await hits.innerText(), /Where are the/);
+  await eventually(async () => assert.match(await hits.innerText(), /Where are the/));
   await chats(page).getByLabel('Search in').selectOption('only');
   await chats(page).getByText('No messages match “zanzibar” with these filters.').waitFor();
   await chats(page).getByLabel('Search in').selectOption('');
@@ -313,7 +317,7 @@ test('a search that fails shows why, and is repeated', { skip }, async () => {
   await page.unroute('**/api/messages/search*');
   await button(page, 'Retry').click();
   await chats(page).getByText('No chats match “anything”.').waitFor();
-  assert.equal(await search(page).inputValue(), 'anything');
+  await eventually(async () => assert.equal(await search(page).inputValue(), 'anything'));
   await context.close();
 });
 
@@ -346,10 +350,10 @@ test('an old message is opened with the messages around it, and found messages a
   // Without a link, they are shown on request.
   await page.goto(`${dev.url}/c/${id}`);
   await page.getByText('entry270 of the chronicle').waitFor();
-  assert.equal(await page.getByText('entry60 of the chronicle').count(), 0);
+  await eventually(async () => assert.equal(await page.getByText('entry60 of the chronicle').count(), 0));
   await page.getByRole('button', { name: 'Show earlier messages' }).click();
   await earlier.getByText('entry60 of the chronicle').waitFor();
-  assert.equal(await earlier.getByText('entry7 of the chronicle').count(), 0);
+  await eventually(async () => assert.equal(await earlier.getByText('entry7 of the chronicle').count(), 0));
   await page.getByRole('button', { name: 'Show earlier messages' }).click();
   await earlier.getByText('entry7 of the chronicle').waitFor();
   await page.getByRole('button', { name: 'Show earlier messages' }).waitFor({ state: 'detached' });
@@ -385,7 +389,7 @@ test('what is unread is the same in all browsers of a user', { skip }, async () 
   const row = (page) => chats(page).getByRole('link', { name: /to be read twice/ });
   const mark = (page) => row(page).getByRole('img', { name: 'Unread' });
   await row(other.page).waitFor();
-  assert.equal(await mark(other.page).count(), 0);
+  await eventually(async () => assert.equal(await mark(other.page).count(), 0));
   await one.page.goto(dev.url);
   await choose(one.page, 'to be read twice', 'Mark as unread');
   await mark(one.page).waitFor();
@@ -396,7 +400,7 @@ test('what is unread is the same in all browsers of a user', { skip }, async () 
   await until('it is stored as read', async () => (await stored(id)).marks.unread === 0);
   await one.page.reload();
   await row(one.page).waitFor();
-  assert.equal(await mark(one.page).count(), 0);
+  await eventually(async () => assert.equal(await mark(one.page).count(), 0));
   await one.context.close();
   await other.context.close();
 });
@@ -426,7 +430,7 @@ test('on a telephone, chats are selected and found in the drawer', { skip }, asy
   await dialog(page, 'Move 1 chat').waitFor({ state: 'detached' });
   await selected.getByRole('button', { name: 'Cancel', exact: true }).tap();
   await link(page, 'In the drawer').waitFor();
-  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
+  await eventually(async () => assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390));
   await link(page, 'In the drawer').tap();
   await page.getByRole('heading', { level: 1, name: 'In the drawer' }).waitFor();
   await chats(page).waitFor({ state: 'hidden' });

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { agree, ask, finished, launch, PROGRAM, signedIn } from './support/browser.mjs';
-import { BINARY, startDev, until } from './support/dev.mjs';
+import { BINARY, eventually, startDev, until } from './support/dev.mjs';
 import { startModel } from './support/model.mjs';
 import { skipWithout } from './support/needs.mjs';
 
@@ -137,7 +137,7 @@ test('an agent writes into the attached console, which is run, seen and exported
   // Which console is attached, its database and the agent that answers are in sight.
   await page.getByTitle('Agents use this console').waitFor();
   await page.getByText('Used by agents').waitFor();
-  assert.equal(await page.getByLabel('Data source').inputValue(), source);
+  await eventually(async () => assert.equal(await page.getByLabel('Data source').inputValue(), source));
   await page.getByText('writer', { exact: true }).first().waitFor();
   await until('the agent has written', async () => (await stored(id)).content === `${TEXT}\nlimit 400`);
   await text(page).getByText('limit 400').waitFor();
@@ -146,7 +146,9 @@ test('an agent writes into the attached console, which is run, seen and exported
   await page.getByText(/^400 rows in/).waitFor();
   const grid = page.getByRole('group', { name: 'Rows' });
   await grid.getByText('NULL').waitFor();
-  assert.ok((await grid.locator('tbody tr').count()) < 200, 'only the rows in sight are in the page');
+  await eventually(async () =>
+    assert.ok((await grid.locator('tbody tr').count()) < 200, 'only the rows in sight are in the page'),
+  );
   await grid.evaluate((element) => (element.scrollTop = element.scrollHeight));
   await grid.getByText('row 400', { exact: true }).waitFor();
   const [download] = await Promise.all([
@@ -194,22 +196,32 @@ test('another console is attached by its button, and those of an earlier visit a
   const attached = async () => (await dev.api(`/api/conversations/${conversation}`)).body.attachedConsole.id;
   const first = await make(page, 'select 1');
   const second = await make(page, 'select 2');
-  assert.equal(await attached(), first);
-  assert.equal(await pane.getByText('Used by agents').count(), 0, 'the second one is seen');
-  assert.equal(await pane.getByText('Restored', { exact: true }).count(), 0, 'both are of this visit');
+  await eventually(async () => assert.equal(await attached(), first));
+  await eventually(async () =>
+    assert.equal(await pane.getByText('Used by agents').count(), 0, 'the second one is seen'),
+  );
+  await eventually(async () =>
+    assert.equal(await pane.getByText('Restored', { exact: true }).count(), 0, 'both are of this visit'),
+  );
   await pane.getByRole('button', { name: 'Attach', exact: true }).click();
   await pane.getByText('Used by agents').waitFor();
-  assert.equal(await attached(), second);
+  await eventually(async () => assert.equal(await attached(), second));
   await write(page, { action: 'append', content: '-- written by the agent' });
   await turns(page, 2);
   await until('the agent works on it', async () => (await stored(second)).content.endsWith('-- written by the agent'));
-  assert.equal((await stored(first)).content, 'select 1');
+  await eventually(async () => assert.equal((await stored(first)).content, 'select 1'));
   await page.reload();
   await pane.getByText('Restored', { exact: true }).waitFor();
-  assert.equal(await page.getByRole('tab').getByTitle('Restored from an earlier visit').count(), 2);
+  await eventually(async () =>
+    assert.equal(await page.getByRole('tab').getByTitle('Restored from an earlier visit').count(), 2),
+  );
   await make(page, 'select 3');
-  assert.equal(await pane.getByText('Restored', { exact: true }).count(), 0, 'the new one is not');
-  assert.equal(await page.getByRole('tab').getByTitle('Restored from an earlier visit').count(), 2);
+  await eventually(async () =>
+    assert.equal(await pane.getByText('Restored', { exact: true }).count(), 0, 'the new one is not'),
+  );
+  await eventually(async () =>
+    assert.equal(await page.getByRole('tab').getByTitle('Restored from an earlier visit').count(), 2),
+  );
   await context.close();
 });
 
@@ -230,8 +242,8 @@ test("an agent's change is shown, and taken back; a deleted console stays delete
   await page.reload();
   await page.getByRole('textbox', { name: 'Message' }).waitFor();
   await turns(page, 2);
-  assert.equal((await dev.api(`/api/consoles/${id}`)).status, 404);
-  assert.equal(await page.getByRole('tab').count(), 0);
+  await eventually(async () => assert.equal((await dev.api(`/api/consoles/${id}`)).status, 404));
+  await eventually(async () => assert.equal(await page.getByRole('tab').count(), 0));
   await context.close();
 });
 
@@ -252,7 +264,9 @@ test('the same line changed twice is a conflict, shown and resolved; nothing typ
   const conflict = page.getByRole('region', { name: 'Conflict' });
   await conflict.getByText('their line').waitFor();
   await conflict.getByText('my line').waitFor();
-  assert.equal((await stored(id)).content, 'their line', 'nothing is stored before somebody chooses');
+  await eventually(async () =>
+    assert.equal((await stored(id)).content, 'their line', 'nothing is stored before somebody chooses'),
+  );
   await page.getByRole('button', { name: 'Keep mine' }).click();
   await until('it is stored', async () => (await stored(id)).content === 'my line');
   await saved(page);
@@ -295,7 +309,7 @@ test('a hundred interleavings of typing, switching and an agent that writes lose
     await until('all is stored', async () => (await stored(ids[nth])).content.length >= wanted[nth].length).catch(
       () => {},
     );
-    assert.equal((await stored(ids[nth])).content, wanted[nth]);
+    await eventually(async () => assert.equal((await stored(ids[nth])).content, wanted[nth]));
   }
   await page.reload();
   for (const id of ids) await page.locator(`#tab-${id}`).waitFor();
@@ -313,12 +327,16 @@ test('an agent opens a console while the user writes, and asks before it switche
   await write(page, { tool: 'create_console', title: 'From the agent', content: 'select 3' });
   await page.getByRole('textbox', { name: 'Message' }).pressSequentially('a draft');
   await page.getByRole('tab', { name: 'From the agent' }).waitFor();
-  assert.equal(
-    await page.getByRole('textbox', { name: 'Message' }).inputValue(),
-    'a draft',
-    'focus stays where somebody writes',
+  await eventually(async () =>
+    assert.equal(
+      await page.getByRole('textbox', { name: 'Message' }).inputValue(),
+      'a draft',
+      'focus stays where somebody writes',
+    ),
   );
-  assert.equal(await page.getByRole('tab', { selected: true }).getAttribute('id'), `tab-${second}`);
+  await eventually(async () =>
+    assert.equal(await page.getByRole('tab', { selected: true }).getAttribute('id'), `tab-${second}`),
+  );
   await turns(page, 2);
   await page.locator(`#tab-${first}`).click();
   await write(page, { tool: 'switch_console', consoleId: second });

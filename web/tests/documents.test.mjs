@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, signedIn } from './support/browser.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const { dev, browser } = await stage();
@@ -82,17 +82,21 @@ test('documents are made, stand in their tree, and are read as Markdown that is 
   await button(page, 'Create document').click();
   await page.getByRole('heading', { name: 'Chapter one' }).waitFor();
   const child = page.url().split('/documents/')[1];
-  assert.equal(await tree(page).locator('ul ul a').innerText(), 'Chapter one');
-  assert.equal(await tree(page).getByRole('link', { name: 'Chapter one' }).getAttribute('aria-current'), 'page');
+  await eventually(async () => assert.equal(await tree(page).locator('ul ul a').innerText(), 'Chapter one'));
+  await eventually(async () =>
+    assert.equal(await tree(page).getByRole('link', { name: 'Chapter one' }).getAttribute('aria-current'), 'page'),
+  );
   const content =
     '# Plan\n\n**Bold** words\n\n<script>window.hurt = true</script><img src=x onerror="window.hurt = true">\n\n![a cat](https://elsewhere.example/cat.png)\n\n[bad](javascript:alert(1))';
   await ok(`/api/onto/documents/${child}`, { content }, 'PATCH');
   await page.reload();
   await page.locator('article strong').getByText('Bold').waitFor();
-  assert.equal(await page.locator('article').locator('img, script').count(), 0);
-  assert.equal(await page.evaluate(() => window.hurt), undefined);
+  await eventually(async () => assert.equal(await page.locator('article').locator('img, script').count(), 0));
+  await eventually(async () => assert.equal(await page.evaluate(() => window.hurt), undefined));
   await page.getByRole('link', { name: '[image: a cat]' }).waitFor();
-  assert.notEqual(await page.getByText('bad', { exact: true }).getAttribute('href'), 'javascript:alert(1)');
+  await eventually(async () =>
+    assert.notEqual(await page.getByText('bad', { exact: true }).getAttribute('href'), 'javascript:alert(1)'),
+  );
   await fine(page, 'a document');
   await page
     .locator('#main')
@@ -113,8 +117,10 @@ test('a document is written and saved by keys, as a new version, and its state i
   await button(page, 'Edit').press('Enter');
   const title = page.getByLabel('Document title', { exact: true });
   await title.waitFor();
-  assert.equal(await title.evaluate((field) => field === document.activeElement), true);
-  assert.equal(await button(page, 'Save').isDisabled(), true, 'nothing is to be saved yet');
+  await eventually(async () => assert.equal(await title.evaluate((field) => field === document.activeElement), true));
+  await eventually(async () =>
+    assert.equal(await button(page, 'Save').isDisabled(), true, 'nothing is to be saved yet'),
+  );
   await title.fill('First letter');
   await type(page, ',\n\n**how are you?**');
   await page.getByText('Not saved yet, kept in this browser. Based on version 1.').waitFor();
@@ -122,14 +128,16 @@ test('a document is written and saved by keys, as a new version, and its state i
   await text(page).focus();
   await page.keyboard.press('Control+s');
   await page.locator('article strong').getByText('how are you?').waitFor();
-  assert.equal(await button(page, 'Edit').evaluate((one) => one === document.activeElement), true);
+  await eventually(async () =>
+    assert.equal(await button(page, 'Edit').evaluate((one) => one === document.activeElement), true),
+  );
   await tree(page).getByRole('link', { name: 'First letter' }).waitFor();
   const now = await stored(documents[0]);
   assert.deepEqual(
     [now.version, now.name, now.properties.content],
     [2, 'First letter', 'Dear Anna,\n\n**how are you?**'],
   );
-  assert.equal((await history(documents[0]))[0].changeSource, 'ui');
+  await eventually(async () => assert.equal((await history(documents[0]))[0].changeSource, 'ui'));
   await page.getByLabel('Document state').selectOption('In review');
   await until('the state is stored', async () => (await stored(documents[0])).stateKey === 'in_review');
   // What is not changed is not sent: a text keeps its ends of lines.
@@ -143,7 +151,7 @@ test('a document is written and saved by keys, as a new version, and its state i
   await text(other.page).waitFor();
   await button(other.page, 'Save').click();
   await other.page.getByRole('heading', { name: 'Doors' }).waitFor();
-  assert.equal((await stored(old)).properties.content, 'One\r\nTwo\r\n\r\n');
+  await eventually(async () => assert.equal((await stored(old)).properties.content, 'One\r\nTwo\r\n\r\n'));
   await other.context.close();
   // Somebody else is faster: the state is shown as it is, and why.
   await page.getByText('Version 3').waitFor();
@@ -154,7 +162,7 @@ test('a document is written and saved by keys, as a new version, and its state i
     'the other state is shown',
     async () => (await page.getByLabel('Document state').inputValue()) === 'archived',
   );
-  assert.equal((await stored(documents[0])).stateKey, 'archived');
+  await eventually(async () => assert.equal((await stored(documents[0])).stateKey, 'archived'));
   assert.deepEqual(
     faults.filter((fault) => !fault.includes('409')),
     [],
@@ -172,10 +180,14 @@ test('versions are compared, two of them, and one is brought back', { skip }, as
   await page.getByRole('link', { name: 'Versions' }).click();
   const newest = diff(page, 'From version 2 to version 3');
   await newest.locator('.cm-insertedLine').getByText('Leek').waitFor();
-  assert.equal(await newest.locator('.cm-deletedLine').count(), 0, 'a line is added, none taken away');
-  assert.deepEqual(
-    [await newest.locator('p > del').innerText(), await newest.locator('p > ins').innerText()],
-    ['Soup', 'Broth'],
+  await eventually(async () =>
+    assert.equal(await newest.locator('.cm-deletedLine').count(), 0, 'a line is added, none taken away'),
+  );
+  await eventually(async () =>
+    assert.deepEqual(
+      [await newest.locator('p > del').innerText(), await newest.locator('p > ins').innerText()],
+      ['Soup', 'Broth'],
+    ),
   );
   await page.getByRole('row', { name: /no salt/ }).waitFor();
   // Any two, by keys; the address holds them.
@@ -194,7 +206,7 @@ test('versions are compared, two of them, and one is brought back', { skip }, as
   await diff(page, 'From version 3 to version 4').locator('.cm-deletedChunk').getByText('Leek').first().waitFor();
   const now = await stored(soup);
   assert.deepEqual([now.version, now.name, now.properties.content], [4, 'Soup', 'Water\nSalt']);
-  assert.equal((await history(soup))[0].changeSummary, 'Restored version 1');
+  await eventually(async () => assert.equal((await history(soup))[0].changeSummary, 'Restored version 1'));
   // Not over what somebody else has stored meanwhile.
   await ok(`/api/onto/documents/${soup}`, { content: 'Milk' }, 'PATCH');
   await button(page, 'Restore version 2').click();
@@ -202,7 +214,7 @@ test('versions are compared, two of them, and one is brought back', { skip }, as
     .getByRole('alert')
     .getByText('Version 2 was not restored: someone else changed it in the meantime')
     .waitFor();
-  assert.equal((await stored(soup)).properties.content, 'Milk');
+  await eventually(async () => assert.equal((await stored(soup)).properties.content, 'Milk'));
   await page.getByRole('link', { name: 'Back to document' }).click();
   await page.locator('article').getByText('Milk').waitFor();
   assert.deepEqual(
@@ -221,7 +233,7 @@ test('a document with more versions than are shown says so', { skip }, async () 
   const look = () => page.goto(`${dev.url}/work/${id}/documents/${documents[0]}?view=versions`);
   await look();
   await page.getByLabel('Version 1 before').waitFor();
-  assert.equal(await note.count(), 0, 'all of them are shown');
+  await eventually(async () => assert.equal(await note.count(), 0, 'all of them are shown'));
   for (const [shown, words] of [
     [3, 'There is one before version 2.'],
     [1, 'There are 3 before version 4.'],
@@ -231,7 +243,7 @@ test('a document with more versions than are shown says so', { skip }, async () 
     );
     await look();
     await note.getByText(words).waitFor();
-    assert.equal(await page.getByText('Only one version exists').count(), 0);
+    await eventually(async () => assert.equal(await page.getByText('Only one version exists').count(), 0));
     await page.unroute(`**${path}/history`);
   }
   await accessible(page, 'older versions');
@@ -254,14 +266,16 @@ test('where somebody else was faster both are shown, and nothing that was writte
   await conflict.getByRole('alert').getByText('Someone else saved version 2 in the meantime.').waitFor();
   await conflict.getByLabel('Your changes').locator('.cm-insertedLine').getByText('Mine').waitFor();
   await conflict.getByLabel('Their changes').locator('.cm-insertedLine').getByText('Theirs').waitFor();
-  assert.equal((await stored(meeting)).version, 2, 'nothing is stored');
+  await eventually(async () => assert.equal((await stored(meeting)).version, 2, 'nothing is stored'));
   await fine(page, 'a conflict');
   await button(page, 'Merge both').click();
   await text(page).getByText('Theirs').waitFor();
   await text(page).getByText('Mine').waitFor();
   await button(page, 'Save').click();
   await page.locator('article .markdown').getByText('Mine').waitFor();
-  assert.equal((await stored(meeting)).properties.content, 'Theirs\n\nOne\n\nTwo\n\nThree\n\nMine');
+  await eventually(async () =>
+    assert.equal((await stored(meeting)).properties.content, 'Theirs\n\nOne\n\nTwo\n\nThree\n\nMine'),
+  );
   // The same lines: both stand there, between marks; or one of them is chosen, and the other one stays a version.
   await button(page, 'Edit').click();
   await type(page, ' and more');
@@ -273,9 +287,11 @@ test('where somebody else was faster both are shown, and nothing that was writte
   await button(page, 'Save').click();
   await button(page, 'Save mine').click();
   await page.locator('article .markdown').getByText('Mine and more').waitFor();
-  assert.deepEqual(
-    (await history(meeting)).slice(1, 3).map(({ properties }) => properties.content),
-    ['Newer still', 'All new'],
+  await eventually(async () =>
+    assert.deepEqual(
+      (await history(meeting)).slice(1, 3).map(({ properties }) => properties.content),
+      ['Newer still', 'All new'],
+    ),
   );
   await button(page, 'Edit').click();
   await type(page, 'never mind');
@@ -307,13 +323,13 @@ test('writing is left only by word, and what could not be saved is kept', { skip
   await accessible(page, 'the question whether to leave');
   await page.keyboard.press('Escape');
   await dialog.waitFor({ state: 'detached' });
-  assert.match(await text(page).innerText(), /Begin and end/);
+  await eventually(async () => assert.match(await text(page).innerText(), /Begin and end/));
   // An answer that was lost: what is stored is this very text.
   await page.unroute('**/api/onto/documents/*');
   await ok(`/api/onto/documents/${documents[0]}`, { content: 'Begin and end' }, 'PATCH');
   await button(page, 'Save').click();
   await page.locator('article .markdown').getByText('Begin and end').waitFor();
-  assert.equal((await stored(documents[0])).version, 2);
+  await eventually(async () => assert.equal((await stored(documents[0])).version, 2));
   await button(page, 'Edit').click();
   await type(page, '!');
   await button(page, 'Stop editing').click();
@@ -321,7 +337,7 @@ test('writing is left only by word, and what could not be saved is kept', { skip
   await page.locator('article .markdown').getByText('Begin and end').waitFor();
   await page.reload();
   await page.locator('article .markdown').getByText('Begin and end').waitFor();
-  assert.equal((await stored(documents[0])).version, 2);
+  await eventually(async () => assert.equal((await stored(documents[0])).version, 2));
   await context.close();
 });
 
@@ -333,16 +349,20 @@ test('a document is moved in its tree, and deleted; what is below it stays', { s
       nodes.flatMap(({ title, children }) => ['-'.repeat(depth) + title, ...lines(children, depth + 1)]);
     return lines((await dev.api(`/api/onto/projects/${id}/documents`)).body.documents, 0).join(' ');
   };
-  assert.equal(await shape(), 'Top -First -Second');
+  await eventually(async () => assert.equal(await shape(), 'Top -First -Second'));
   await open(page, id, documents[2]);
   await button(page, 'Move').press('Enter');
   await page.getByLabel('Position').selectOption('Before First');
   await accessible(page, 'the question where to');
   await button(page, 'Move document').click();
   await page.getByRole('dialog').waitFor({ state: 'detached' });
-  assert.equal(await button(page, 'Move').evaluate((one) => one === document.activeElement), true);
-  assert.equal(await shape(), 'Top -Second -First');
-  assert.deepEqual(await tree(page).getByRole('link').allInnerTexts(), ['Top', 'Second', 'First']);
+  await eventually(async () =>
+    assert.equal(await button(page, 'Move').evaluate((one) => one === document.activeElement), true),
+  );
+  await eventually(async () => assert.equal(await shape(), 'Top -Second -First'));
+  await eventually(async () =>
+    assert.deepEqual(await tree(page).getByRole('link').allInnerTexts(), ['Top', 'Second', 'First']),
+  );
   await button(page, 'Move').click();
   await page.getByLabel('New location').selectOption('Under First');
   await button(page, 'Move document').click();
@@ -350,10 +370,12 @@ test('a document is moved in its tree, and deleted; what is below it stays', { s
   await tree(page).getByRole('link', { name: 'Top' }).click();
   await page.getByRole('heading', { name: 'Top' }).waitFor();
   await button(page, 'Move').click();
-  assert.deepEqual(
-    await page.getByLabel('New location').locator('option').allInnerTexts(),
-    ['Top level'],
-    'never below itself',
+  await eventually(async () =>
+    assert.deepEqual(
+      await page.getByLabel('New location').locator('option').allInnerTexts(),
+      ['Top level'],
+      'never below itself',
+    ),
   );
   await page.keyboard.press('Escape');
   // Somebody has changed it: who wants it gone looks at that first.
@@ -372,7 +394,7 @@ test('a document is moved in its tree, and deleted; what is below it stays', { s
     'the tree is shown without it',
     async () => (await tree(page).getByRole('link').allInnerTexts()).join() === 'First,Second',
   );
-  assert.equal(await shape(), 'First -Second');
+  await eventually(async () => assert.equal(await shape(), 'First -Second'));
   assert.deepEqual(
     faults.filter((fault) => !fault.includes('409')),
     [],
@@ -389,10 +411,10 @@ test('who may only read sees documents and their versions, and nothing that chan
   await tree(page).getByRole('link', { name: 'Book' }).click();
   await page.getByText('Your key is read-only').waitFor();
   await page.locator('article .markdown').getByText('Once upon a time').waitFor();
-  assert.equal(await page.locator('#main').locator('button, select, input').count(), 0);
+  await eventually(async () => assert.equal(await page.locator('#main').locator('button, select, input').count(), 0));
   await page.getByRole('link', { name: 'Versions' }).click();
   await diff(page, 'From version 1 to version 2').getByText('upon a time').first().waitFor();
-  assert.equal(await page.getByRole('button', { name: /Restore version/ }).count(), 0);
+  await eventually(async () => assert.equal(await page.getByRole('button', { name: /Restore version/ }).count(), 0));
   await accessible(page, 'versions to read');
   assert.deepEqual(faults, []);
   await context.close();
@@ -436,6 +458,6 @@ test('a missing document and a failing server are errors that say what to do', {
     .getByRole('alert')
     .getByText('it was deleted in the meantime. Your text is kept in this browser.')
     .waitFor();
-  assert.match(await text(page).innerText(), /Words of mine/);
+  await eventually(async () => assert.match(await text(page).innerText(), /Words of mine/));
   await context.close();
 });

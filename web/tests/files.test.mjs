@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, answer, ask, finished, signedIn } from './support/browser.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const asked = [];
@@ -64,12 +64,14 @@ test('an image, a PDF and 20 MB of audio go up, are shown, and reach the model b
   // Words are needed, and the field says so.
   await page.getByRole('button', { name: 'Remove notes.md' }).click();
   await page.getByText('Write what to do with the files.').waitFor();
-  assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
+  await eventually(async () =>
+    assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true),
+  );
   // Through a reload, too.
   await field(page).fill('What are these?');
   await page.reload();
   await along(page).getByText('talk.wav').waitFor();
-  assert.equal(await along(page).getByRole('listitem').count(), 3);
+  await eventually(async () => assert.equal(await along(page).getByRole('listitem').count(), 3));
   await field(page).press('Enter');
   await finished(page);
   // In the order in which they were picked.
@@ -80,14 +82,14 @@ test('an image, a PDF and 20 MB of audio go up, are shown, and reach the model b
   );
   assert.ok([PNG, PDF, audio].every((file, at) => file.equals(came[at])));
   const files = mine(page, 'What are these?').getByRole('list', { name: 'Files' });
-  assert.equal(await files.getByRole('listitem').count(), 3);
+  await eventually(async () => assert.equal(await files.getByRole('listitem').count(), 3));
   await until('the image is shown', () =>
     files.getByRole('img', { name: 'pixel.png' }).evaluate((element) => element.complete && element.naturalWidth === 1),
   );
   const saving = page.waitForEvent('download');
   await files.getByRole('link', { name: 'report.pdf' }).click();
   assert.equal((await saving).suggestedFilename(), 'report.pdf');
-  assert.equal(await along(page).count(), 0);
+  await eventually(async () => assert.equal(await along(page).count(), 0));
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -129,7 +131,7 @@ test('what goes wrong with a file is said, and it is tried again or left out', {
   await picker(page).setInputFiles({ name: 'page.png', mimeType: 'image/png', buffer: Buffer.from('<html></html>') });
   await along(page).getByRole('alert').getByText('its content is text; send it with the correct type').waitFor();
   await page.getByRole('button', { name: 'Remove page.png' }).click();
-  assert.equal(await along(page).count(), 0);
+  await eventually(async () => assert.equal(await along(page).count(), 0));
   await page.route('**/api/files*', (route) => route.abort());
   await picker(page).setInputFiles({ name: 'pixel.png', mimeType: 'image/png', buffer: PNG });
   await along(page).getByRole('alert').getByText("can't reach the server").waitFor();
@@ -171,8 +173,10 @@ test('a message with files that is not sent yet keeps them through a reload', { 
     .catch(() => {});
   await until('it is sent', async () => (await page.locator('.unsent').count()) === 0);
   await finished(page);
-  assert.equal((await answer(page).locator('.markdown').allInnerTexts()).join(''), 'I see.');
+  await eventually(async () =>
+    assert.equal((await answer(page).locator('.markdown').allInnerTexts()).join(''), 'I see.'),
+  );
   assert.ok(sent()[0].equals(PNG));
-  assert.equal(await mine(page, 'while it is away').getByRole('listitem').count(), 1);
+  await eventually(async () => assert.equal(await mine(page, 'while it is away').getByRole('listitem').count(), 1));
   await context.close();
 });

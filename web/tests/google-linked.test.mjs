@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { agree, signedIn } from './support/browser.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { noGoogle, startGoogle } from './support/google.mjs';
 import { skip as noStage, stage } from './support/stage.mjs';
 
@@ -57,7 +57,7 @@ test('events go both ways once a calendar is linked, and stay where they are whe
   await grid.getByText('Made there').waitFor();
   await dialog(page).getByText('just now').waitFor();
   await dialog(page).getByText('0 changes').waitFor();
-  assert.deepEqual((await titles()).sort(), ['Made here', 'Made there']);
+  await eventually(async () => assert.deepEqual((await titles()).sort(), ['Made here', 'Made there']));
 
   // A change there, seen when it is asked for.
   await google.ask(`${TEAM}/${event.id}`, { method: 'PATCH', body: { summary: 'Changed there' } });
@@ -84,7 +84,7 @@ test('events go both ways once a calendar is linked, and stay where they are whe
   await button(page, 'Go to Google').waitFor();
   await button(page, 'Close').click();
   await grid.getByText('Changed there').waitFor();
-  assert.deepEqual((await titles()).sort(), ['Changed here', 'Changed there']);
+  await eventually(async () => assert.deepEqual((await titles()).sort(), ['Changed here', 'Changed there']));
   assert.deepEqual(
     faults.filter((fault) => !/40[49]/.test(fault)),
     [],

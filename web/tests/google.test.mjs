@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, agree, signedIn } from './support/browser.mjs';
+import { eventually } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const { dev, browser } = await stage();
@@ -126,7 +127,9 @@ test('a calendar is linked with one of Google’s by keys, and what comes from t
   await fine(page, 'not linked');
   await page.keyboard.press('Escape');
   await dialog(page).waitFor({ state: 'detached' });
-  assert.equal(await isFocused(button(page, 'Google…')), true, 'the focus is where it was');
+  await eventually(async () =>
+    assert.equal(await isFocused(button(page, 'Google…')), true, 'the focus is where it was'),
+  );
   await page.keyboard.press('Enter');
   await button(page, 'Go to Google').press('Enter');
   // Back from Google: the calendar that it was about, and its dialog.
@@ -138,14 +141,16 @@ test('a calendar is linked with one of Google’s by keys, and what comes from t
   await fine(page, 'choosing');
   await dialog(page).getByRole('radio', { name: /Anna/ }).focus();
   await page.keyboard.press('ArrowDown');
-  assert.equal(await dialog(page).getByRole('radio', { name: /Team/ }).isChecked(), true);
+  await eventually(async () => assert.equal(await dialog(page).getByRole('radio', { name: /Team/ }).isChecked(), true));
   await page.keyboard.press('Enter');
   await button(page, 'Syncing…').waitFor();
   assert.deepEqual(requests.slice(2), [['PUT /google', { googleCalendarId: 'team' }]]);
-  assert.equal(
-    await dialog(page).evaluate((one) => one.contains(document.activeElement)),
-    true,
-    'the focus stays in the dialog',
+  await eventually(async () =>
+    assert.equal(
+      await dialog(page).evaluate((one) => one.contains(document.activeElement)),
+      true,
+      'the focus stays in the dialog',
+    ),
   );
   // It ends with an event that was only at Google: asked for again, and shown, without anybody doing anything.
   const today = new Date().toISOString().slice(0, 10);
@@ -203,7 +208,7 @@ test('the state of a linked calendar is shown: problems, notices, and what is re
   google.link = { ...LINKED, syncedAt: new Date().toISOString() };
   await button(page, 'Sync now').waitFor();
   await dialog(page).getByText('just now').waitFor();
-  assert.equal(await dialog(page).getByRole('alert').count(), 0);
+  await eventually(async () => assert.equal(await dialog(page).getByRole('alert').count(), 0));
   // Unlinked only by word; the events stay.
   await button(page, 'Unlink…').click();
   await agree(page, 'Cancel');
@@ -303,7 +308,7 @@ test('a refusal says what to do, and is sent once', { skip }, async () => {
 test('where the server may not go to Google nothing offers it, nor to who may only read', { skip }, async () => {
   const { id, context, page } = await opened({ isAvailable: false });
   await button(page, 'Subscribe…').waitFor();
-  assert.equal(await button(page, 'Google…').count(), 0);
+  await eventually(async () => assert.equal(await button(page, 'Google…').count(), 0));
   await context.close();
   const { body } = await dev.api(`/api/admin/projects/${dev.projectId}/keys`, {
     method: 'POST',
@@ -312,7 +317,7 @@ test('where the server may not go to Google nothing offers it, nor to who may on
   const reader = await signedIn(browser, { ...dev, apiKey: body.key }, OPTIONS);
   await reader.page.goto(`${dev.url}/calendar?calendar=${id}&dialog=google`);
   await reader.page.getByRole('grid').waitFor();
-  assert.equal(await dialog(reader.page).count(), 0);
+  await eventually(async () => assert.equal(await dialog(reader.page).count(), 0));
   await reader.context.close();
 });
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { buildSync } from 'esbuild';
 import { accessible, agree, signedIn } from './support/browser.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const { dev, browser } = await stage(() => ({ text: 'Done.', paceMs: 0 }), {});
@@ -77,7 +77,9 @@ test('a large diagram is zoomed by keys, wheel and buttons, walked by arrow keys
   const step = (nth) => page.locator('.task').filter({ hasText: new RegExp(`^Step ${nth}\\D`) });
   await step(LONG).waitFor({ state: 'attached' });
   await page.locator('.minimap').waitFor();
-  assert.equal(await page.locator('.task[tabindex="0"]').count(), 1, 'one stop of the Tab key');
+  await eventually(async () =>
+    assert.equal(await page.locator('.task[tabindex="0"]').count(), 1, 'one stop of the Tab key'),
+  );
   const picture = page.getByRole('group', { name: 'Tasks and their dependencies', exact: true });
   await step(1).focus();
   for (let nth = 0; nth < 3; nth += 1) await page.keyboard.press('ArrowRight');
@@ -168,7 +170,7 @@ test('the knowledge graph has colours by type, hides relationships, and is expan
   await node('Wheel').waitFor();
   await page.getByText('3 objects').waitFor();
   const legend = page.getByRole('list', { name: 'Types of objects' });
-  assert.deepEqual(await legend.getByRole('listitem').allInnerTexts(), ['Part', 'Human']);
+  await eventually(async () => assert.deepEqual(await legend.getByRole('listitem').allInnerTexts(), ['Part', 'Human']));
   // Incoming on the left, outgoing on the right.
   const [left, middle, right] = await Promise.all(
     ['Driver', 'Engine', 'Wheel'].map(async (name) => (await node(name).boundingBox()).x),
@@ -238,7 +240,7 @@ test('a card whose move is refused goes back, with the reason', { skip }, async 
   await page.getByRole('link', { name: 'Paint', exact: true }).dragTo(column('Done'));
   await page.getByRole('alert').getByText('“Paint” was not moved: not for you (forbidden).').waitFor();
   await column('To do').getByText('Paint').waitFor();
-  assert.equal((await stored(t0)).stateKey, 'todo');
+  await eventually(async () => assert.equal((await stored(t0)).stateKey, 'todo'));
   await context.close();
 });
 
@@ -276,12 +278,12 @@ test('a task has a page, where all of it is changed', { skip }, async () => {
   await page.getByLabel('Assignee').fill('Grace');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('alert').getByText('another user changed the task').waitFor();
-  assert.equal(await page.getByLabel('Assignee').inputValue(), 'Grace');
+  await eventually(async () => assert.equal(await page.getByLabel('Assignee').inputValue(), 'Grace'));
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved.', { exact: true }).waitFor();
   const now = (await stored(t0)).properties;
   assert.deepEqual([now.priority, now.props], [1, { assignee: 'Grace', labels: ['hull', 'outside'] }]);
-  assert.equal(await page.getByRole('combobox', { name: 'Priority' }).inputValue(), '1');
+  await eventually(async () => assert.equal(await page.getByRole('combobox', { name: 'Priority' }).inputValue(), '1'));
   // The board shows it, and suggests who has tasks.
   await page.getByRole('link', { name: 'Board of Boat' }).click();
   const card = page.locator('.card').filter({ hasText: 'Scrape the hull' });
@@ -292,7 +294,7 @@ test('a task has a page, where all of it is changed', { skip }, async () => {
   await agree(page, 'Delete task');
   await page.waitForURL(new RegExp(`/work/${id}$`));
   await page.getByRole('link', { name: 'Varnish' }).waitFor();
-  assert.equal((await dev.api(`/api/onto/tasks/${t0}`)).status, 404);
+  await eventually(async () => assert.equal((await dev.api(`/api/onto/tasks/${t0}`)).status, 404));
   await page.goto(`${dev.url}/work/${id}/tasks/${t0}`);
   await page.getByRole('heading', { name: 'This task was not found' }).waitFor();
   await context.close();
@@ -304,7 +306,7 @@ test('who may only read sees a task, and no form', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, { ...dev, apiKey: key }, { bypassCSP: true });
   await page.goto(`${dev.url}/work/${id}/tasks/${t0}`);
   await page.getByText('Your key is read-only. Changing tasks').waitFor();
-  assert.equal(await page.locator('#main').getByRole('button').count(), 0);
+  await eventually(async () => assert.equal(await page.locator('#main').getByRole('button').count(), 0));
   await accessible(page, 'a task to read');
   assert.deepEqual(faults, []);
   await context.close();
@@ -316,7 +318,7 @@ test('a project is renamed and deleted, with its tasks', { skip }, async () => {
   await page.goto(`${dev.url}/work/${id}`);
   await page.getByRole('button', { name: 'Rename project' }).click();
   const rename = page.getByRole('dialog', { name: 'Rename project' });
-  assert.equal(await rename.getByLabel('Name').inputValue(), 'Old name');
+  await eventually(async () => assert.equal(await rename.getByLabel('Name').inputValue(), 'Old name'));
   await accessible(page, 'the new name of a project');
   // Another user renames it first.
   await dev.api(`/api/onto/projects/${id}`, { method: 'PATCH', body: { name: 'Their name' } });
@@ -326,7 +328,7 @@ test('a project is renamed and deleted, with its tasks', { skip }, async () => {
   await rename.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('heading', { level: 1, name: 'New name' }).waitFor();
   await rename.waitFor({ state: 'detached' });
-  assert.equal((await dev.api(`/api/onto/projects/${id}`)).body.name, 'New name');
+  await eventually(async () => assert.equal((await dev.api(`/api/onto/projects/${id}`)).body.name, 'New name'));
   await page.getByRole('button', { name: 'Delete project' }).click();
   await page.getByRole('dialog').getByText('Its tasks, documents, plans and goals are deleted too.').waitFor();
   await page.keyboard.press('Escape');
@@ -335,7 +337,7 @@ test('a project is renamed and deleted, with its tasks', { skip }, async () => {
   await agree(page, 'Delete project');
   await page.waitForURL(/\/work$/);
   await page.getByText('Deleted “New name”.').waitFor();
-  assert.equal((await dev.api(`/api/onto/projects/${id}`)).status, 404);
-  assert.equal((await dev.api(`/api/onto/tasks/${t0}`)).status, 404);
+  await eventually(async () => assert.equal((await dev.api(`/api/onto/projects/${id}`)).status, 404));
+  await eventually(async () => assert.equal((await dev.api(`/api/onto/tasks/${t0}`)).status, 404));
   await context.close();
 });

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { test } from 'node:test';
 import { signedIn } from './support/browser.mjs';
 import { deadJob } from './support/database.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const WORDS = 150;
@@ -79,8 +79,8 @@ test('operations show what goes on, and a dead job comes back', { skip }, async 
   await page.getByRole('row', { name: /report .*the printer is on fire/ }).waitFor();
   await page.getByRole('img', { name: /Runs per minute: [1-9]\d* started, [1-9]/ }).waitFor();
   const workers = page.getByRole('table').filter({ hasText: 'Version' }).getByRole('row', { name: /alive/ });
-  assert.equal(await workers.count(), dev.pids.workers.length);
-  assert.ok(await page.getByText('Connected', { exact: true }).isVisible());
+  await eventually(async () => assert.equal(await workers.count(), dev.pids.workers.length));
+  await eventually(async () => assert.ok(await page.getByText('Connected', { exact: true }).isVisible()));
   await page.getByRole('button', { name: `Retry report ${id}` }).click();
   await page.getByRole('status').getByText(`job ${id} is available again`).waitFor();
   await page.getByRole('row', { name: /the printer is on fire/ }).waitFor({ state: 'detached' });
@@ -155,7 +155,7 @@ test('the log of a run that lost its worker shows its attempts, and its replay e
     (last) => document.querySelector('.shown .markdown')?.textContent.endsWith(last),
     `logs${WORDS - 1}`,
   );
-  assert.deepEqual(await shown(page), [story('logs')]);
+  await eventually(async () => assert.deepEqual(await shown(page), [story('logs')]));
   assert.equal(run.summary, story('logs'));
 
   const attempts = page.getByRole('region', { name: 'Attempts' });
@@ -163,22 +163,24 @@ test('the log of a run that lost its worker shows its attempts, and its replay e
   await attempts.getByRole('button', { name: /^Attempt 2/ }).click();
   const seq = Number(/event (\d+)/.exec(await page.locator('output').innerText())[1]);
   // As the reset is read, nothing is left of what it takes back; the event before, all of it is there.
-  assert.equal((await shown(page)).join(''), '');
+  await eventually(async () => assert.equal((await shown(page)).join(''), ''));
   await page.getByRole('button', { name: 'Previous event' }).click();
   const half = (await shown(page)).join('');
   assert.ok(story('logs').startsWith(half) && half.length > 0, half);
-  assert.match(await page.locator('.events [aria-selected=true]').getAttribute('class'), /taken/);
+  await eventually(async () =>
+    assert.match(await page.locator('.events [aria-selected=true]').getAttribute('class'), /taken/),
+  );
   // An address for others: they see the same.
   await page.waitForURL((url) => Number(url.searchParams.get('at')) === seq - 1);
   await page.reload();
   await page.locator('.events [aria-selected=true]').waitFor();
-  assert.equal((await shown(page)).join(''), half);
+  await eventually(async () => assert.equal((await shown(page)).join(''), half));
 
   await page.getByRole('checkbox', { name: /^token/ }).click();
   await page.locator('.events').getByText('token', { exact: true }).first().waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'Last event' }).click();
   await page.getByText(/^Event \d+: done/).waitFor();
-  assert.deepEqual(await shown(page), [story('logs')]);
+  await eventually(async () => assert.deepEqual(await shown(page), [story('logs')]));
   noFaults(faults);
   await context.close();
 });
@@ -195,11 +197,11 @@ test('the keyboard alone goes through a log', { skip }, async () => {
   while (!(await list.evaluate((element) => element === document.activeElement))) await page.keyboard.press('Tab');
   await page.keyboard.press('Home');
   await page.getByRole('option', { selected: true, name: /meta/ }).waitFor();
-  assert.deepEqual(await shown(page), []);
+  await eventually(async () => assert.deepEqual(await shown(page), []));
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('End');
   await page.getByRole('option', { selected: true, name: /done/ }).waitFor();
-  assert.deepEqual(await shown(page), ['A moment.', 'This is what came of it.']);
+  await eventually(async () => assert.deepEqual(await shown(page), ['A moment.', 'This is what came of it.']));
   // To the slider, and a step back with it.
   const slider = page.getByRole('slider', { name: 'Position in the log' });
   while (!(await slider.evaluate((element) => element === document.activeElement)))
@@ -215,12 +217,14 @@ test('two runs are compared, and what is different is marked', { skip }, async (
   const { context, page, faults } = await signedIn(browser, dev);
   await page.goto(`${dev.url}/runs/${left}`);
   await page.locator('.waterfall li').nth(3).waitFor();
-  assert.deepEqual(await page.locator('.waterfall .name').allInnerTexts(), [
-    'asker',
-    '1 model',
-    '1 search_entities',
-    '2 model',
-  ]);
+  await eventually(async () =>
+    assert.deepEqual(await page.locator('.waterfall .name').allInnerTexts(), [
+      'asker',
+      '1 model',
+      '1 search_entities',
+      '2 model',
+    ]),
+  );
   await page.getByRole('button', { name: 'Compare' }).click();
   await page.getByLabel('Compare with run').fill(right);
   await page.getByLabel('Compare with run').press('Enter');
@@ -229,12 +233,14 @@ test('two runs are compared, and what is different is marked', { skip }, async (
   await page.getByRole('row', { name: /^Model openai:scripted openai:scripted/ }).waitFor();
   const different = page.getByRole('group', { name: 'different', exact: true });
   const same = page.getByRole('group', { name: 'the same' });
-  assert.deepEqual([await different.count(), (await same.count()) > 0], [2, true], 'what was asked, and the call');
+  await eventually(async () =>
+    assert.deepEqual([await different.count(), (await same.count()) > 0], [2, true], 'what was asked, and the call'),
+  );
   await different.last().getByText('search_entities').first().click();
   await different.last().getByText('"query": "curl"').waitFor();
   await page.getByRole('checkbox', { name: 'Only differences' }).check();
   await same.first().waitFor({ state: 'detached' });
-  assert.equal(await different.count(), 2);
+  await eventually(async () => assert.equal(await different.count(), 2));
   noFaults(faults);
   await context.close();
 });
@@ -276,7 +282,7 @@ test('a DAG is watched to its end, with what waits for what', { skip }, async ()
     .locator('..')
     .getByText('completed', { exact: true })
     .waitFor({ timeout: 60_000 });
-  assert.equal(await page.locator('.task.completed').count(), tasks.length);
+  await eventually(async () => assert.equal(await page.locator('.task.completed').count(), tasks.length));
   await page.getByRole('button', { name: /^Join them/ }).click();
   await page
     .getByText('Depends on')
@@ -304,12 +310,12 @@ test('an object is drawn among its neighbours, and goes back to what it was', { 
   const width = async () => (await around.getByRole('link', { name: /^libcurl4 / }).boundingBox()).width;
   const before = await width();
   await page.getByRole('button', { name: 'Zoom in' }).click();
-  assert.ok((await width()) > 1.1 * before);
+  await eventually(async () => assert.ok((await width()) > 1.1 * before));
   await page.getByRole('button', { name: 'Zoom out' }).click();
   const near = await around.getByRole('link').count();
   await page.getByRole('checkbox', { name: 'One step further' }).check();
   await page.waitForFunction((near) => document.querySelectorAll('.picture a').length > near, near);
-  assert.ok((await around.getByRole('link').count()) <= 40);
+  await eventually(async () => assert.ok((await around.getByRole('link').count()) <= 40));
   await around.getByRole('link', { name: /^libcurl4 / }).focus();
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { level: 1, name: 'libcurl4' }).waitFor();

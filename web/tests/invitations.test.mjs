@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, agree, signedIn, signInLink } from './support/browser.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 import { another } from './support/users.mjs';
 
@@ -66,7 +66,9 @@ test('an owner invites, a new user joins with the link, and the next one is too 
   await guest.getByLabel('Handle').fill('demo');
   await button(guest, 'Join').click();
   await guest.getByRole('alert').getByText('this handle is taken').waitFor();
-  assert.equal(await guest.getByLabel('Handle').inputValue(), 'demo', 'what was typed stays');
+  await eventually(async () =>
+    assert.equal(await guest.getByLabel('Handle').inputValue(), 'demo', 'what was typed stays'),
+  );
   await guest.getByLabel('Handle').fill('ann');
   await button(guest, 'Join').click();
   await heading(guest, /^You joined/).waitFor();
@@ -81,7 +83,7 @@ test('an owner invites, a new user joins with the link, and the next one is too 
 
   await page.reload();
   await row.filter({ hasText: 'used up' }).waitFor();
-  assert.equal(await row.getByRole('button').count(), 0);
+  await eventually(async () => assert.equal(await row.getByRole('button').count(), 0));
   const late = await (await browser.newContext({ bypassCSP: true })).newPage();
   await open(late, hash);
   await heading(late, "This invitation can't be used").waitFor();
@@ -117,7 +119,7 @@ test('a signed-in user joins another workspace, or declines', { skip }, async ()
   await heading(page, 'Join elsewhere?').waitFor();
   await button(page, 'Not now').click();
   await message(page).waitFor();
-  assert.equal((await me(page)).projectId, dev.projectId);
+  await eventually(async () => assert.equal((await me(page)).projectId, dev.projectId));
   await page.reload();
   await message(page).waitFor();
   await open(page, hash);
@@ -144,7 +146,7 @@ test('a user who is not signed in signs in first, and then joins', { skip }, asy
   await button(page, 'Sign in').click();
   await button(page, 'Join as paul').click();
   await message(page).waitFor();
-  assert.equal((await me(page)).projectId, olga.projectId);
+  await eventually(async () => assert.equal((await me(page)).projectId, olga.projectId));
   await context.close();
 });
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import { ask, finished, signedIn } from './support/browser.mjs';
-import { BINARY, until } from './support/dev.mjs';
+import { BINARY, eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const { dev, browser } = await stage();
@@ -46,7 +46,9 @@ async function leave(page) {
   await page.getByRole('button', { name: /^User menu/ }).click();
   await page.getByRole('menuitem', { name: 'Sign out' }).click();
   await page.getByLabel('API key').waitFor();
-  assert.equal(await page.evaluate(() => globalThis.isSamePage), undefined, 'the page is another one');
+  await eventually(async () =>
+    assert.equal(await page.evaluate(() => globalThis.isSamePage), undefined, 'the page is another one'),
+  );
 }
 
 test('what one user left unsaved in a browser is hidden from other users, and is found again', {
@@ -91,13 +93,13 @@ test('what one user left unsaved in a browser is hidden from other users, and is
   await enter(page, another('berta'));
   await page.goto(letter);
   await page.locator('article .markdown').getByText('Dear all').waitFor();
-  assert.equal(await written.count(), 0, 'nothing is being written');
-  assert.doesNotMatch(await page.locator('body').innerText(), /Anna/);
+  await eventually(async () => assert.equal(await written.count(), 0, 'nothing is being written'));
+  await eventually(async () => assert.doesNotMatch(await page.locator('body').innerText(), /Anna/));
   await button(page, 'Edit').click();
-  assert.equal((await written.innerText()).trim(), 'Dear all');
+  await eventually(async () => assert.equal((await written.innerText()).trim(), 'Dear all'));
   await page.goto(conversation);
   await message(page).waitFor();
-  assert.doesNotMatch(await page.locator('body').innerText(), /secret/);
+  await eventually(async () => assert.doesNotMatch(await page.locator('body').innerText(), /secret/));
   // What she keeps is hers.
   await page.goto(letter);
   await button(page, 'Edit').click();
@@ -135,7 +137,9 @@ test('tabs of one browser are one user’s: where another one signs in, or this 
   await other.evaluate(() => (globalThis.isSamePage = true));
   await page.reload();
   await message(page).waitFor();
-  assert.equal(await other.evaluate(() => globalThis.isSamePage), true, 'the same user: nothing happens');
+  await eventually(async () =>
+    assert.equal(await other.evaluate(() => globalThis.isSamePage), true, 'the same user: nothing happens'),
+  );
   await page.goto('about:blank');
   await page.goto(`${dev.url}/#key=${another('clara')}`);
   await page.getByRole('button', { name: 'Sign in as clara' }).click();
@@ -161,6 +165,6 @@ test('what was kept without a user is gone, and the theme stays', { skip }, asyn
   assert.deepEqual(kept, ['another program', 'rejoin.contrast', 'rejoin.theme']);
   await leave(page);
   await enter(page, another('doris'));
-  assert.equal(await page.locator('html').getAttribute('data-theme'), 'dark');
+  await eventually(async () => assert.equal(await page.locator('html').getAttribute('data-theme'), 'dark'));
   await context.close();
 });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, signedIn } from './support/browser.mjs';
+import { eventually } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const { dev, browser } = await stage();
@@ -16,13 +17,15 @@ test('on a narrow screen the sidebar is a drawer, for keys, too', { skip }, asyn
     bypassCSP: true,
     viewport: { width: 420, height: 800 },
   });
-  assert.equal(await views(page).isVisible(), false);
+  await eventually(async () => assert.equal(await views(page).isVisible(), false));
   await accessible(page, 'a narrow page');
   await opener(page).focus();
   await page.keyboard.press('Enter');
   await views(page).waitFor();
-  assert.equal(await views(page).getByRole('link').count(), 9);
-  assert.equal(await page.evaluate(() => document.activeElement?.closest('#sidebar') !== null), true);
+  await eventually(async () => assert.equal(await views(page).getByRole('link').count(), 9));
+  await eventually(async () =>
+    assert.equal(await page.evaluate(() => document.activeElement?.closest('#sidebar') !== null), true),
+  );
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });
     await accessible(page, `the drawer, ${colorScheme}`);
@@ -30,7 +33,9 @@ test('on a narrow screen the sidebar is a drawer, for keys, too', { skip }, asyn
   // Escape closes it, and the focus is where it was.
   await page.keyboard.press('Escape');
   await views(page).waitFor({ state: 'hidden' });
-  assert.equal(await opener(page).evaluate((button) => button === document.activeElement), true);
+  await eventually(async () =>
+    assert.equal(await opener(page).evaluate((button) => button === document.activeElement), true),
+  );
   // A link closes it, too.
   await page.keyboard.press('Enter');
   await views(page).getByRole('link', { name: 'Runs' }).focus();
@@ -38,7 +43,7 @@ test('on a narrow screen the sidebar is a drawer, for keys, too', { skip }, asyn
   await page.waitForURL(/\/runs$/);
   await page.getByRole('heading', { name: 'Runs' }).waitFor();
   await views(page).waitFor({ state: 'hidden' });
-  assert.equal(await overflow(page), 0);
+  await eventually(async () => assert.equal(await overflow(page), 0));
   // So does a touch beside it. The theme, and the way out.
   await opener(page).click();
   await page.mouse.click(410, 400);
@@ -46,7 +51,7 @@ test('on a narrow screen the sidebar is a drawer, for keys, too', { skip }, asyn
   await opener(page).click();
   await page.getByRole('button', { name: /^User menu/ }).click();
   await page.getByRole('menuitemradio', { name: 'Dark' }).click();
-  assert.equal(await page.locator('html').getAttribute('data-theme'), 'dark');
+  await eventually(async () => assert.equal(await page.locator('html').getAttribute('data-theme'), 'dark'));
   assert.deepEqual(faults, []);
   await page.getByRole('button', { name: /^User menu/ }).click();
   await page.getByRole('menuitem', { name: 'Sign out' }).click();
@@ -61,8 +66,10 @@ test('nothing sticks out at any width, and the sidebar can be reached', { skip }
     await page.locator('#main').waitFor();
     for (const width of [1280, 1000, 840, 830, 740, 560, 420, 320]) {
       await page.setViewportSize({ width, height: 800 });
-      assert.notEqual(await views(page).isVisible(), await opener(page).isVisible(), `one of both at ${width}`);
-      assert.equal(await overflow(page), 0, `nothing sticks out of ${path} at ${width}`);
+      await eventually(async () =>
+        assert.notEqual(await views(page).isVisible(), await opener(page).isVisible(), `one of both at ${width}`),
+      );
+      await eventually(async () => assert.equal(await overflow(page), 0, `nothing sticks out of ${path} at ${width}`));
     }
   }
   // A drawer that is open when the window gets wider becomes the sidebar.

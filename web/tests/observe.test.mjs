@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { accessible, agree, signedIn } from './support/browser.mjs';
 import { lastQuestion, story, storyReply } from './support/chat.mjs';
 import { deadJob } from './support/database.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 function reply(messages) {
@@ -67,7 +67,7 @@ test('the list of runs is filtered by what its address holds', { skip }, async (
   await page.waitForURL(/state=failed/);
   await row(good).waitFor({ state: 'detached' });
   await row(bad).waitFor();
-  assert.equal(await select(page, 'State').inputValue(), 'failed');
+  await eventually(async () => assert.equal(await select(page, 'State').inputValue(), 'failed'));
   await select(page, 'Time').selectOption('hour');
   await page.waitForURL(/period=hour/);
   await page.getByRole('searchbox', { name: 'Search', exact: true }).fill(bad.errorCode.toUpperCase());
@@ -76,11 +76,13 @@ test('the list of runs is filtered by what its address holds', { skip }, async (
   // A link shows the same.
   await page.reload();
   await row(bad).waitFor();
-  assert.equal(
-    await page.getByRole('searchbox', { name: 'Search', exact: true }).inputValue(),
-    bad.errorCode.toUpperCase(),
+  await eventually(async () =>
+    assert.equal(
+      await page.getByRole('searchbox', { name: 'Search', exact: true }).inputValue(),
+      bad.errorCode.toUpperCase(),
+    ),
   );
-  assert.equal(await row(good).count(), 0);
+  await eventually(async () => assert.equal(await row(good).count(), 0));
   await select(page, 'Time').selectOption('custom');
   await page.getByLabel('From', { exact: true }).fill('2100-01-01T00:00');
   await page.waitForURL((url) => url.searchParams.has('since'));
@@ -88,7 +90,9 @@ test('the list of runs is filtered by what its address holds', { skip }, async (
   await link(page, 'Clear filters').click();
   await row(good).waitFor();
   assert.equal(new URL(page.url()).search, '');
-  assert.equal(await page.getByRole('searchbox', { name: 'Search', exact: true }).inputValue(), '');
+  await eventually(async () =>
+    assert.equal(await page.getByRole('searchbox', { name: 'Search', exact: true }).inputValue(), ''),
+  );
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -98,7 +102,7 @@ test('filters are saved as a view, which is renamed and deleted', { skip }, asyn
   const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
   await page.goto(`${dev.url}/runs`);
   await page.getByRole('table').waitFor();
-  assert.equal(await button(page, 'Save view').count(), 0, 'there is nothing to save');
+  await eventually(async () => assert.equal(await button(page, 'Save view').count(), 0, 'there is nothing to save'));
   await page.getByRole('checkbox', { name: 'Failed only' }).click();
   await button(page, 'Save view').click();
   const name = page.getByRole('textbox', { name: 'Name of the view' });
@@ -129,8 +133,8 @@ test('filters are saved as a view, which is renamed and deleted', { skip }, asyn
   await name.fill('Broken');
   await name.press('Enter');
   await link(page, 'Broken').waitFor();
-  assert.equal(await link(page, 'Failures').count(), 0);
-  assert.equal(await link(page, 'Broken').getAttribute('aria-current'), 'page');
+  await eventually(async () => assert.equal(await link(page, 'Failures').count(), 0));
+  await eventually(async () => assert.equal(await link(page, 'Broken').getAttribute('aria-current'), 'page'));
   await accessible(page, 'saved views');
   await button(page, 'Delete view: Broken').click();
   await link(page, 'Broken').waitFor({ state: 'detached' });
@@ -138,7 +142,7 @@ test('filters are saved as a view, which is renamed and deleted', { skip }, asyn
   await until('the focus is near', () => isFocused(button(page, 'Save view')));
   await page.reload();
   await link(page, 'Of the asker').waitFor();
-  assert.equal(await link(page, 'Broken').count(), 0);
+  await eventually(async () => assert.equal(await link(page, 'Broken').count(), 0));
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -176,7 +180,7 @@ test('a thousand runs are read by pages and searched, and then not read again by
   await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('needle');
   await page.getByText('1 of 1,000 runs match. Load more to search older runs.').waitFor();
   await page.locator('tbody').getByText('a needle').waitFor();
-  assert.equal(await page.locator('tbody tr').count(), 1);
+  await eventually(async () => assert.equal(await page.locator('tbody tr').count(), 1));
   await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('');
   await page.locator('tbody tr').nth(999).waitFor();
   await page.getByRole('checkbox', { name: 'Compare 000000000998' }).check();
@@ -224,7 +228,9 @@ test('a trace nests sub-agents, and arrow keys go through it', { skip }, async (
   await detail(page).locator('strong', { hasText: 'it' }).waitFor();
   await page.keyboard.press('ArrowUp');
   await focused('helper');
-  assert.equal(await rows.filter({ hasText: 'helper' }).getAttribute('aria-expanded'), 'false');
+  await eventually(async () =>
+    assert.equal(await rows.filter({ hasText: 'helper' }).getAttribute('aria-expanded'), 'false'),
+  );
   await page.keyboard.press('ArrowRight');
   await page.locator('.waterfall .span[aria-expanded="true"]').waitFor();
   await rows.filter({ hasText: '1 model' }).nth(1).waitFor();
@@ -263,9 +269,11 @@ test('a reset is a row of the trace, with its reason', { skip }, async () => {
   const reset = page.getByRole('button', { name: /^Reset: attempt 2/ });
   await reset.waitFor();
   await page.locator('.waterfall .span').nth(2).waitFor();
-  assert.deepEqual(
-    (await page.locator('.waterfall .name').allInnerTexts()).map((name) => name.replaceAll(/\s+/g, ' ')),
-    ['asker', 'Reset: attempt 2', '1 model'],
+  await eventually(async () =>
+    assert.deepEqual(
+      (await page.locator('.waterfall .name').allInnerTexts()).map((name) => name.replaceAll(/\s+/g, ' ')),
+      ['asker', 'Reset: attempt 2', '1 model'],
+    ),
   );
   await reset.click();
   await detail(page)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { accessible, answer, ask, finished, signedIn } from './support/browser.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { startFront } from './support/front.mjs';
 import { skip, stage } from './support/stage.mjs';
 
@@ -95,7 +95,7 @@ test('signing out removes the copies', { skip }, async () => {
   await page.getByRole('button', { name: /^User menu/ }).click();
   await page.getByRole('menuitem', { name: 'Sign out' }).click();
   await page.getByLabel('API key').waitFor();
-  assert.deepEqual(await copies(page), []);
+  await eventually(async () => assert.deepEqual(await copies(page), []));
   await context.close();
 });
 
@@ -108,22 +108,24 @@ test('a new version waits until the user reloads, and replaces the old one', { s
   front.upgrade();
   await page.evaluate(async () => (await navigator.serviceWorker.getRegistration()).update());
   await page.getByText(NEWER).waitFor();
-  assert.equal(await script(page), before);
+  await eventually(async () => assert.equal(await script(page), before));
   await page.getByRole('button', { name: 'Reload', exact: true }).click();
   await until('the page is another one', () =>
     page.evaluate(() => globalThis.isSamePage === undefined).catch(() => false),
   );
   await page.getByRole('textbox', { name: 'Message' }).waitFor();
-  assert.equal(await script(page), `${before}?newer`);
+  await eventually(async () => assert.equal(await script(page), `${before}?newer`));
   await until('the files of the old version are gone', () =>
     page.evaluate(async () => (await caches.keys()).join() === 'rejoin-app-newer').catch(() => false),
   );
-  assert.equal(await page.getByText(NEWER).count(), 0);
+  await eventually(async () => assert.equal(await page.getByText(NEWER).count(), 0));
   assert.deepEqual(faults, []);
   await front.stop();
   await page.reload();
   await page.getByText(OFFLINE).waitFor();
-  assert.equal(await script(page), `${before}?newer`, 'nothing of the old version is mixed in');
+  await eventually(async () =>
+    assert.equal(await script(page), `${before}?newer`, 'nothing of the old version is mixed in'),
+  );
   await context.close();
 });
 
@@ -133,10 +135,10 @@ test('a page that the server serves from a new version is not asked to reload', 
   front.upgrade();
   await page.reload();
   await page.getByRole('textbox', { name: 'Message' }).waitFor();
-  assert.equal(await script(page), `${before}?newer`);
+  await eventually(async () => assert.equal(await script(page), `${before}?newer`));
   await until('the new version is in use', () =>
     page.evaluate(async () => (await caches.keys()).join() === 'rejoin-app-newer').catch(() => false),
   );
-  assert.equal(await page.getByText(NEWER).count(), 0);
+  await eventually(async () => assert.equal(await page.getByText(NEWER).count(), 0));
   await context.close();
 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ask, finished, signedIn } from './support/browser.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const { dev, browser } = await stage();
@@ -36,7 +36,7 @@ test('messages that are written while the server is away are kept through the pa
   await dev.halt();
   await ask(page, 'first while away');
   await mine(page, 'first while away').waitFor();
-  assert.equal(await field(page).inputValue(), '');
+  await eventually(async () => assert.equal(await field(page).inputValue(), ''));
   await ask(page, 'second while away');
   await mine(page, 'second while away').waitFor();
   await mine(page, 'first while away').getByText('Not sent.').waitFor();
@@ -53,7 +53,7 @@ test('messages that are written while the server is away are kept through the pa
   await page.getByRole('link', { name: 'New chat' }).click();
   await field(page).fill('a draft');
   await page.reload().catch(() => {});
-  assert.equal(await field(page).count(), 0, 'the page is gone');
+  await eventually(async () => assert.equal(await field(page).count(), 0, 'the page is gone'));
 
   await dev.resume();
   const [one, other] = [await context.newPage(), await context.newPage()];
@@ -63,22 +63,26 @@ test('messages that are written while the server is away are kept through the pa
     other.goto(dev.url),
   ]);
   await until('all is stored', async () => (await storedMessages(conversation)).length === 3);
-  assert.deepEqual(await storedMessages(conversation), ['hello', 'first while away', 'second while away']);
+  await eventually(async () =>
+    assert.deepEqual(await storedMessages(conversation), ['hello', 'first while away', 'second while away']),
+  );
   const { body } = await dev.api('/api/conversations?limit=100');
   const begun = body.items.filter(({ title }) => title.endsWith('of its own'));
   assert.equal(begun.length, 1, JSON.stringify(begun));
   await until('the new one is stored, too', async () => (await storedMessages(begun[0].id)).length === 2);
-  assert.deepEqual(await storedMessages(begun[0].id), ['the first of its own', 'the second of its own']);
+  await eventually(async () =>
+    assert.deepEqual(await storedMessages(begun[0].id), ['the first of its own', 'the second of its own']),
+  );
   await finished(page);
   for (const words of ['first while away', 'second while away', 'the first of its own', 'the second of its own'])
-    assert.equal(await runsOf(words), 1, words);
+    await eventually(async () => assert.equal(await runsOf(words), 1, words));
   // It is shown once, too, in every tab; and what was being written is there.
   for (const tab of [page, one]) {
     await mine(tab, 'second while away').waitFor();
     await tab.getByText('Not sent').waitFor({ state: 'detached' });
-    assert.equal(await mine(tab, 'first while away').count(), 1);
+    await eventually(async () => assert.equal(await mine(tab, 'first while away').count(), 1));
   }
-  assert.equal(await field(other).inputValue(), 'a draft');
+  await eventually(async () => assert.equal(await field(other).inputValue(), 'a draft'));
   await context.close();
 });
 
@@ -96,9 +100,9 @@ test('a message whose answer is lost is stored once', { skip }, async () => {
   await page.waitForURL(/\/c\//);
   await finished(page);
   assert.equal(lost, 1);
-  assert.deepEqual(await storedMessages(conversationOf(page)), ['said once']);
-  assert.equal(await runsOf('said once'), 1);
-  assert.equal(await mine(page, 'said once').count(), 1);
+  await eventually(async () => assert.deepEqual(await storedMessages(conversationOf(page)), ['said once']));
+  await eventually(async () => assert.equal(await runsOf('said once'), 1));
+  await eventually(async () => assert.equal(await mine(page, 'said once').count(), 1));
   await context.close();
 });
 
@@ -122,17 +126,26 @@ test('a message that the server refuses is sent again or deleted, and those behi
   await mine(page, 'refused once').getByText('Not sent.').waitFor();
   await page.unroute('**/api/chat/stream*');
   await page.locator('.unsent').filter({ hasText: 'not any more' }).waitFor();
-  assert.deepEqual(await storedMessages(conversationOf(page)), ['hello']);
+  await eventually(async () => assert.deepEqual(await storedMessages(conversationOf(page)), ['hello']));
   await mine(page, 'refused once').getByRole('button', { name: 'Retry' }).click();
   await until('all is stored', async () => (await storedMessages(conversationOf(page))).length === 4);
-  assert.deepEqual(await storedMessages(conversationOf(page)), ['hello', 'refused once', 'not any more', 'behind it']);
+  await eventually(async () =>
+    assert.deepEqual(await storedMessages(conversationOf(page)), [
+      'hello',
+      'refused once',
+      'not any more',
+      'behind it',
+    ]),
+  );
   await page.route('**/api/chat/stream*', (route) => route.fulfill(refusal));
   await ask(page, 'deleted');
   await mine(page, 'deleted').getByRole('button', { name: 'Delete' }).click();
   await mine(page, 'deleted').waitFor({ state: 'detached' });
-  assert.equal(
-    await page.evaluate(() => Object.keys(localStorage).filter((key) => key.includes('.outbox.')).length),
-    0,
+  await eventually(async () =>
+    assert.equal(
+      await page.evaluate(() => Object.keys(localStorage).filter((key) => key.includes('.outbox.')).length),
+      0,
+    ),
   );
   await context.close();
 });
@@ -154,10 +167,10 @@ test('a browser without room keeps the text in the field until the server has it
   });
   await ask(page, 'without room');
   await page.getByText('its storage is full or blocked').waitFor();
-  assert.equal(await field(page).inputValue(), 'without room');
+  await eventually(async () => assert.equal(await field(page).inputValue(), 'without room'));
   release();
   await until('the field is empty', async () => (await field(page).inputValue()) === '');
-  assert.deepEqual(await storedMessages(conversationOf(page)), ['hello', 'without room']);
+  await eventually(async () => assert.deepEqual(await storedMessages(conversationOf(page)), ['hello', 'without room']));
   await page.unroute('**/api/chat/stream*');
   await page.route('**/api/chat/stream*', (route) =>
     route.fulfill({
@@ -168,7 +181,7 @@ test('a browser without room keeps the text in the field until the server has it
   );
   await ask(page, 'refused without room');
   await page.getByRole('alert').getByText('Not like this.').waitFor();
-  assert.equal(await field(page).inputValue(), 'refused without room');
+  await eventually(async () => assert.equal(await field(page).inputValue(), 'refused without room'));
   await context.close();
 });
 
@@ -184,7 +197,7 @@ test('what is being written is kept per conversation, through other views and re
   await page.getByText('6 characters').waitFor();
   await page.getByRole('link', { name: 'New chat' }).click();
   await page.waitForURL((url) => url.pathname === '/');
-  assert.equal(await field(page).inputValue(), '', 'what was sent is no draft');
+  await eventually(async () => assert.equal(await field(page).inputValue(), '', 'what was sent is no draft'));
   await field(page).fill('another question');
   await page.getByRole('link', { name: 'Runs', exact: true }).click();
   await page.getByRole('heading', { name: 'Runs' }).waitFor();
@@ -200,6 +213,6 @@ test('what is being written is kept per conversation, through other views and re
   await finished(page);
   await page.reload();
   await finished(page);
-  assert.equal(await field(page).inputValue(), '');
+  await eventually(async () => assert.equal(await field(page).inputValue(), ''));
   await context.close();
 });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, ask, signedIn } from './support/browser.mjs';
+import { eventually } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 /** Long enough for a reload in the middle. */
@@ -66,19 +67,27 @@ test('a plan is carried out before one’s eyes, and a reload in the middle show
   const first = plan(page).locator('li.completed').first();
   await first.waitFor();
   await plan(page).locator('li.executing').getByText('word3', { exact: false }).waitFor();
-  assert.deepEqual(await steps(page), ['1. Look at the schema completed', '2. Write the story executing']);
-  assert.equal(await first.getByText('schema_version').count(), 1, 'its call stands within its step');
+  await eventually(async () =>
+    assert.deepEqual(await steps(page), ['1. Look at the schema completed', '2. Write the story executing']),
+  );
+  await eventually(async () =>
+    assert.equal(await first.getByText('schema_version').count(), 1, 'its call stands within its step'),
+  );
   await accessible(page, 'a plan under way');
   await page.reload();
   await plan(page).locator('li.executing').waitFor();
-  assert.deepEqual(await steps(page), ['1. Look at the schema completed', '2. Write the story executing']);
+  await eventually(async () =>
+    assert.deepEqual(await steps(page), ['1. Look at the schema completed', '2. Write the story executing']),
+  );
   await finished(page);
   await plan(page).getByText('2 of 2 steps').waitFor();
   await answer(page).getByText('That was the plan.').first().waitFor();
   // And who comes later sees it whole.
   await page.reload();
   await plan(page).getByText('2 of 2 steps').waitFor();
-  assert.deepEqual(await steps(page), ['1. Look at the schema completed', '2. Write the story completed']);
+  await eventually(async () =>
+    assert.deepEqual(await steps(page), ['1. Look at the schema completed', '2. Write the story completed']),
+  );
   const second = plan(page).locator('li.completed').nth(1);
   await second.getByText('Result', { exact: true }).last().click();
   await second.locator('.outcome').getByText('word79', { exact: false }).waitFor();
@@ -107,7 +116,7 @@ test('a draft is edited in its place, and carried out as it was edited', { skip 
   await plan(page).getByRole('button', { name: 'Approve with changes' }).click();
   await finished(page);
   await plan(page).getByText('1 of 1 steps').waitFor();
-  assert.deepEqual(await steps(page), ['7. Book the hall completed']);
+  await eventually(async () => assert.deepEqual(await steps(page), ['7. Book the hall completed']));
   await context.close();
 });
 
@@ -117,7 +126,9 @@ test('a draft is rejected, and nothing is done', { skip }, async () => {
   await plan(page).getByRole('button', { name: 'Reject' }).click();
   await finished(page);
   await plan(page).getByText('user: rejected').waitFor();
-  assert.deepEqual(await steps(page), ['1. Look at the schema pending', '2. Write the story pending']);
+  await eventually(async () =>
+    assert.deepEqual(await steps(page), ['1. Look at the schema pending', '2. Write the story pending']),
+  );
   await context.close();
 });
 
@@ -140,18 +151,22 @@ test('a project is chosen, is there after a reload, and is left; the context has
   await accessible(page, 'the choice of a project');
   await about.getByRole('searchbox').press('Enter');
   await about.locator('.chip').getByText('Gemini').waitFor();
-  assert.equal((await stored()).projectFocus.projectName, 'Gemini');
-  assert.equal(await page.locator('article.turn').count(), 1, 'no message was sent');
+  await eventually(async () => assert.equal((await stored()).projectFocus.projectName, 'Gemini'));
+  await eventually(async () => assert.equal(await page.locator('article.turn').count(), 1, 'no message was sent'));
   await page.reload();
   await about.locator('.chip').getByText('Gemini').waitFor();
-  assert.equal(await about.getByLabel('Context', { exact: true }).inputValue(), 'project');
+  await eventually(async () =>
+    assert.equal(await about.getByLabel('Context', { exact: true }).inputValue(), 'project'),
+  );
   await about.getByLabel('Context', { exact: true }).selectOption('project_audit');
   await ask(page, 'how is it?');
   await page.locator('article.turn').nth(1).waitFor();
   await finished(page);
   await about.getByRole('meter').waitFor();
-  assert.match(await about.locator('.usage').getAttribute('title'), /^[\d,]+ of 2,500 tokens, ok$/);
-  assert.equal((await stored()).contextType, 'project_audit');
+  await eventually(async () =>
+    assert.match(await about.locator('.usage').getAttribute('title'), /^[\d,]+ of 2,500 tokens, ok$/),
+  );
+  await eventually(async () => assert.equal((await stored()).contextType, 'project_audit'));
   await accessible(page, 'a focus');
   await about.getByRole('button', { name: 'Remove Gemini' }).click();
   await about.locator('.chip').waitFor({ state: 'detached' });
@@ -169,11 +184,13 @@ test('a plan is shown as a graph, and a step of it opens its run', { skip }, asy
   // Live: a sign and a word show the states, not colours alone.
   await box(/Look at the schema .*completed/).waitFor();
   await box(/Write the story .*executing/).waitFor();
-  assert.equal(
-    await box(/Write the story/)
-      .locator('i')
-      .innerText(),
-    '▶',
+  await eventually(async () =>
+    assert.equal(
+      await box(/Write the story/)
+        .locator('i')
+        .innerText(),
+      '▶',
+    ),
   );
   await plan(page).getByText('Select a step').waitFor();
   for (const colorScheme of ['light', 'dark']) {
@@ -185,7 +202,7 @@ test('a plan is shown as a graph, and a step of it opens its run', { skip }, asy
   }
   await page.setViewportSize({ width: 1280, height: 800 });
   await finished(page);
-  assert.deepEqual(await graph.locator('.task i').allInnerTexts(), ['✓', '✓']);
+  await eventually(async () => assert.deepEqual(await graph.locator('.task i').allInnerTexts(), ['✓', '✓']));
   // What it waits for stands to its left; the arrow keys go along the lines.
   const [first, second] = [await box(/Look at the schema/).boundingBox(), await box(/Write the story/).boundingBox()];
   assert.ok(first.x + first.width < second.x, 'the second step stands behind the first');
@@ -193,9 +210,13 @@ test('a plan is shown as a graph, and a step of it opens its run', { skip }, asy
   await page.keyboard.press('ArrowRight');
   await page.keyboard.press('ArrowLeft');
   await page.keyboard.press('Enter');
-  assert.equal(await box(/Look at the schema/).getAttribute('aria-pressed'), 'true');
+  await eventually(async () => assert.equal(await box(/Look at the schema/).getAttribute('aria-pressed'), 'true'));
   const shown = plan(page).locator(':scope > ol > li');
-  assert.deepEqual(await shown.locator(':scope > p:first-child').allInnerTexts(), ['1. Look at the schema completed']);
+  await eventually(async () =>
+    assert.deepEqual(await shown.locator(':scope > p:first-child').allInnerTexts(), [
+      '1. Look at the schema completed',
+    ]),
+  );
   await plan(page).getByRole('link', { name: 'Open run' }).press('Enter');
   await page.waitForURL(/\/runs\//);
   await page.getByText('executor').first().waitFor();
@@ -213,6 +234,8 @@ test('steps that have not begun say so in the graph', { skip }, async () => {
     .click();
   await plan(page).getByText('This step has not started.').waitFor();
   await plan(page).getByRole('button', { name: 'Show as graph' }).click();
-  assert.deepEqual(await steps(page), ['1. Look at the schema pending', '2. Write the story pending']);
+  await eventually(async () =>
+    assert.deepEqual(await steps(page), ['1. Look at the schema pending', '2. Write the story pending']),
+  );
   await context.close();
 });

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { signedIn } from './support/browser.mjs';
+import { eventually } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const RECORDING = new URL(
@@ -55,32 +56,38 @@ test('a recorded story of plans, questions and shifts is shown with all its part
   await first.getByText('in May').waitFor();
   await first.getByText('Moon is begun.').waitFor();
   const lines = (turn) => turn.getByRole('list', { name: 'Operations' }).getByRole('listitem').allInnerTexts();
-  assert.deepEqual(
-    (await lines(first)).map((line) => line.replaceAll(/\s+/g, ' ').trim()),
-    ['created project Moon'],
+  await eventually(async () =>
+    assert.deepEqual(
+      (await lines(first)).map((line) => line.replaceAll(/\s+/g, ' ').trim()),
+      ['created project Moon'],
+    ),
   );
 
   // A draft that waited, was approved, and carried out by executors whose calls are their own.
   const second = turns.nth(1);
   const plan = second.getByRole('region', { name: /^Plan: / });
   await plan.getByText('2 of 2 steps').waitFor();
-  assert.deepEqual(await plan.locator(':scope > ol > li > p:first-child').allInnerTexts(), [
-    '1. Look around completed',
-    '2. Write it down completed',
-  ]);
+  await eventually(async () =>
+    assert.deepEqual(await plan.locator(':scope > ol > li > p:first-child').allInnerTexts(), [
+      '1. Look around completed',
+      '2. Write it down completed',
+    ]),
+  );
   const [looked, wrote] = [plan.locator(':scope > ol > li').nth(0), plan.locator(':scope > ol > li').nth(1)];
-  assert.equal(await looked.getByText('where_am_i').count(), 1);
-  assert.equal(await wrote.getByText('where_am_i').count(), 0);
+  await eventually(async () => assert.equal(await looked.getByText('where_am_i').count(), 1));
+  await eventually(async () => assert.equal(await wrote.getByText('where_am_i').count(), 0));
   await second.getByText('The plan is done.').first().waitFor();
 
   // What failed says so, and nothing is left open.
   await turns.nth(2).getByRole('alert').or(turns.nth(2).locator('.bad')).first().waitFor();
-  assert.deepEqual(await turns.evaluateAll((all) => all.map((turn) => turn.getAttribute('aria-busy'))), [
-    'false',
-    'false',
-    'false',
-  ]);
-  assert.equal(await page.getByRole('form', { name: 'The agent asks' }).count(), 0);
+  await eventually(async () =>
+    assert.deepEqual(await turns.evaluateAll((all) => all.map((turn) => turn.getAttribute('aria-busy'))), [
+      'false',
+      'false',
+      'false',
+    ]),
+  );
+  await eventually(async () => assert.equal(await page.getByRole('form', { name: 'The agent asks' }).count(), 0));
   await page.getByRole('meter').waitFor();
   assert.deepEqual(
     await page

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, answer, ask, finished, signedIn } from './support/browser.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const CODE = ['const one = 1; // a comment', 'const two = "two";'].join('\n');
@@ -45,15 +45,17 @@ test('code is highlighted by classes, and copied as it is', { skip }, async () =
   const code = block(page, 'a comment');
   await code.locator('.hljs-keyword').first().waitFor();
   await code.locator('.hljs-comment').waitFor();
-  assert.equal((await code.locator('pre').innerText()).trim(), CODE);
+  await eventually(async () => assert.equal((await code.locator('pre').innerText()).trim(), CODE));
   await code.getByText('js', { exact: true }).waitFor();
-  assert.equal(await block(page, 'plain').locator('[class^=hljs]').count(), 0, 'an unknown language stays plain');
+  await eventually(async () =>
+    assert.equal(await block(page, 'plain').locator('[class^=hljs]').count(), 0, 'an unknown language stays plain'),
+  );
   const copy = code.getByRole('button', { name: 'Copy: the code' });
   const [above, below] = [await copy.boundingBox(), await code.locator('pre').boundingBox()];
   assert.ok(above.y + above.height <= below.y + 1, 'the button is above the code');
   await copy.click();
   await code.getByRole('button', { name: 'Copied: the code' }).waitFor();
-  assert.equal((await page.evaluate(() => navigator.clipboard.readText())).trim(), CODE);
+  await eventually(async () => assert.equal((await page.evaluate(() => navigator.clipboard.readText())).trim(), CODE));
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -83,14 +85,16 @@ test('formulas are drawn with the fonts of this server, and prices are text', { 
   // The source stands where there is nothing to draw.
   await turn.locator('.formula > code', { hasText: '$\\frac{1$' }).waitFor();
   // Styles that a script sets are in force.
-  assert.notEqual(
-    await turn
-      .locator('.katex-strut')
-      .first()
-      .evaluate((strut) => strut.style.height),
-    '',
+  await eventually(async () =>
+    assert.notEqual(
+      await turn
+        .locator('.katex-strut')
+        .first()
+        .evaluate((strut) => strut.style.height),
+      '',
+    ),
   );
-  assert.equal(await turn.locator('[data-style]').count(), 0);
+  await eventually(async () => assert.equal(await turn.locator('[data-style]').count(), 0));
   await page.waitForFunction(() =>
     [...document.fonts].some(({ family, status }) => family.includes('KaTeX_Main') && status === 'loaded'),
   );
@@ -108,7 +112,7 @@ test('a diagram is drawn on request, and one that can’t be drawn keeps its sou
   const picture = first.getByRole('img', { name: 'Drawn from the source of this block' });
   await picture.waitFor();
   await first.getByText('flowchart LR').waitFor({ state: 'hidden' });
-  assert.ok(await picture.evaluate((image) => image.naturalWidth > 50));
+  await eventually(async () => assert.ok(await picture.evaluate((image) => image.naturalWidth > 50)));
   await first.getByRole('button', { name: 'Show source' }).click();
   await first.getByText('flowchart LR').waitFor();
   const second = diagram.nth(1);

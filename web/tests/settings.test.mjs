@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { test } from 'node:test';
 import { agree, ask, finished, signedIn } from './support/browser.mjs';
 import { lastQuestion, story, storyReply } from './support/chat.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { startMcp } from './support/mcp.mjs';
 import { skip, stage } from './support/stage.mjs';
 
@@ -27,10 +27,12 @@ test('a key is made, shown once, lets its holder in as far as it may, and is rev
   await page.getByRole('button', { name: 'Create key' }).click();
   const shown = page.getByRole('status').filter({ hasText: 'It will not be shown again' });
   const key = await shown.locator('code').innerText();
-  assert.equal(await status(key), 200);
-  assert.equal(await status(key, `/api/admin/projects/${dev.projectId}/keys`), 403, 'it may look, and no more');
+  await eventually(async () => assert.equal(await status(key), 200));
+  await eventually(async () =>
+    assert.equal(await status(key, `/api/admin/projects/${dev.projectId}/keys`), 403, 'it may look, and no more'),
+  );
   const row = page.getByRole('row', { name: /for the crawler/ });
-  assert.match(await row.innerText(), /read/);
+  await eventually(async () => assert.match(await row.innerText(), /read/));
   await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'));
   const { violations } = await page.evaluate(() => globalThis.axe.run());
   const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
@@ -40,7 +42,9 @@ test('a key is made, shown once, lets its holder in as far as it may, and is rev
   );
   await page.reload();
   await row.waitFor();
-  assert.equal((await page.locator('body').innerText()).includes(key), false, 'it is shown once');
+  await eventually(async () =>
+    assert.equal((await page.locator('body').innerText()).includes(key), false, 'it is shown once'),
+  );
   await row.getByRole('button', { name: 'Revoke for the crawler' }).click();
   await agree(page, 'Revoke key');
   await row.getByText('revoked').waitFor();
@@ -88,7 +92,7 @@ test('an agent is made, changed, and asked', { skip }, async () => {
   await page.getByRole('link', { name: 'teller' }).waitFor();
   await page.getByRole('textbox', { name: 'Test message' }).fill('a story of trials');
   await page.getByRole('button', { name: 'Ask', exact: true }).click();
-  assert.equal((await finished(page)).join(''), story('trials'));
+  await eventually(async () => assert.equal((await finished(page)).join(''), story('trials')));
   await page.getByRole('textbox', { name: 'Description', exact: true }).fill('Tells stories.');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved.').waitFor();
@@ -97,7 +101,7 @@ test('an agent is made, changed, and asked', { skip }, async () => {
   await page.getByRole('link', { name: 'New chat' }).click();
   await page.getByLabel('Agent', { exact: true }).selectOption('teller');
   await ask(page, 'a story of tellers');
-  assert.equal((await finished(page)).join(''), story('tellers'));
+  await eventually(async () => assert.equal((await finished(page)).join(''), story('tellers')));
   await context.close();
 });
 
@@ -135,6 +139,6 @@ test('a project keeps its last owner, and says so', { skip }, async () => {
   await page.goto(`${dev.url}/settings?part=members`);
   await page.getByLabel('Role of demo').selectOption('viewer');
   await page.getByRole('alert').getByText('owner').waitFor();
-  assert.equal(await page.getByLabel('Role of demo').inputValue(), 'owner');
+  await eventually(async () => assert.equal(await page.getByLabel('Role of demo').inputValue(), 'owner'));
   await context.close();
 });

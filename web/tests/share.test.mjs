@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, agree, ask, finished, signedIn } from './support/browser.mjs';
 import { lastQuestion } from './support/chat.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 import { another } from './support/users.mjs';
 
@@ -88,8 +88,10 @@ test('a chat is read by a link without a session, as far as it went, until the l
   await mine(reader, 'Which packages need libssl3?').waitFor();
   await answers(reader).locator('strong').getByText('apt').waitFor();
   await answers(reader).getByText('Package:apt').waitFor();
-  assert.equal(await reader.getByRole('link', { name: 'Package:apt' }).count(), 0, 'the graph is not shared');
-  assert.equal(await reader.getByRole('textbox').count(), 0, 'it is read-only');
+  await eventually(async () =>
+    assert.equal(await reader.getByRole('link', { name: 'Package:apt' }).count(), 0, 'the graph is not shared'),
+  );
+  await eventually(async () => assert.equal(await reader.getByRole('textbox').count(), 0, 'it is read-only'));
   await until('the page has its title', async () => (await reader.title()) === 'Which packages need libssl3? · Rejoin');
   assert.ok(!requested.includes('/api/me'), requested.join());
   for (const colorScheme of ['light', 'dark']) {
@@ -106,7 +108,7 @@ test('a chat is read by a link without a session, as far as it went, until the l
   await finished(page);
   await reader.reload();
   await answers(reader).first().waitFor();
-  assert.equal(await mine(reader, 'And libssl1?').count(), 0);
+  await eventually(async () => assert.equal(await mine(reader, 'And libssl1?').count(), 0));
 
   await page.goto(`${dev.url}/settings?part=shares`);
   const link = links(page).filter({ hasText: 'Which packages need libssl3?' });
@@ -162,8 +164,8 @@ test('later messages and files are shown by links that include them', { skip, ti
   await reader.goto(dev.url + without);
   await reader.getByText('Files are not included').waitFor();
   await mine(reader, 'What are these files?').waitFor();
-  assert.equal(await reader.getByRole('list', { name: 'Files' }).count(), 0);
-  assert.equal(await mine(reader, 'And later?').count(), 0);
+  await eventually(async () => assert.equal(await reader.getByRole('list', { name: 'Files' }).count(), 0));
+  await eventually(async () => assert.equal(await mine(reader, 'And later?').count(), 0));
   await other.close();
   await context.close();
 });
@@ -183,7 +185,7 @@ test('a long chat is read page by page', { skip }, async () => {
   });
   await reader.goto(dev.url + path);
   await mine(reader, 'hello').waitFor();
-  assert.equal(await answers(reader).count(), 0);
+  await eventually(async () => assert.equal(await answers(reader).count(), 0));
   const more = reader.getByRole('button', { name: 'Load more messages' });
   await more.click();
   await answers(reader).getByText('Well.').waitFor();
@@ -224,6 +226,8 @@ test('a key that is read-only shares nothing, and the page explains why', { skip
   await page.getByRole('heading', { level: 1, name: 'To be read' }).waitFor();
   await shareButton(page).click();
   await dialog(page).getByText('Your key is read-only.').waitFor();
-  assert.equal(await dialog(page).getByRole('button', { name: 'Create link' }).count(), 0);
+  await eventually(async () =>
+    assert.equal(await dialog(page).getByRole('button', { name: 'Create link' }).count(), 0),
+  );
   await context.close();
 });

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { accessible, answer, ask, finished, signedIn } from './support/browser.mjs';
 import { storyReply } from './support/chat.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const { dev, browser } = await stage((messages) => storyReply(String(messages.at(-1).content), { long: 400 }));
@@ -37,11 +37,11 @@ test('a list of chats is one stop of the Tab key, and arrows walk it', { skip },
   await link('Third').waitFor();
   await chats(page).getByRole('searchbox').focus();
   await page.keyboard.press('Tab');
-  assert.ok(await isFocused(link('Third')));
+  await eventually(async () => assert.ok(await isFocused(link('Third'))));
   await page.keyboard.press('ArrowDown');
-  assert.ok(await isFocused(link('Second')));
+  await eventually(async () => assert.ok(await isFocused(link('Second'))));
   await page.keyboard.press('ArrowRight');
-  assert.equal(await focused(page), 'Actions for Second');
+  await eventually(async () => assert.equal(await focused(page), 'Actions for Second'));
   await page.keyboard.press('Enter');
   const rename = page.getByRole('menuitem', { name: 'Rename' });
   await rename.waitFor();
@@ -49,7 +49,9 @@ test('a list of chats is one stop of the Tab key, and arrows walk it', { skip },
   await rename.waitFor({ state: 'detached' });
   await until('the focus is back at the button', async () => (await focused(page)) === 'Actions for Second');
   await page.keyboard.press('Tab');
-  assert.equal(await page.evaluate(() => document.activeElement?.closest('[aria-label="Views"]') !== null), true);
+  await eventually(async () =>
+    assert.equal(await page.evaluate(() => document.activeElement?.closest('[aria-label="Views"]') !== null), true),
+  );
   await context.close();
 });
 
@@ -72,7 +74,7 @@ test('the palette finds views, chats and actions, by keys alone', { skip }, asyn
   await page.keyboard.press('Control+k');
   await page.keyboard.type('high contrast');
   await page.keyboard.press('Enter');
-  assert.equal(await page.locator('html').getAttribute('data-contrast'), 'more');
+  await eventually(async () => assert.equal(await page.locator('html').getAttribute('data-contrast'), 'more'));
   await page.keyboard.press('Control+k');
   await page.keyboard.type('nothing is called this');
   await palette(page).getByText('No results for').waitFor();
@@ -99,7 +101,7 @@ test('shortcuts lead to views, and letters in a field are only text', { skip }, 
   const field = page.getByRole('textbox', { name: 'Message' });
   await field.fill('');
   await page.keyboard.type('gp?');
-  assert.equal(await field.inputValue(), 'gp?');
+  await eventually(async () => assert.equal(await field.inputValue(), 'gp?'));
   assert.equal(new URL(page.url()).pathname, '/');
   await context.close();
 });
@@ -110,7 +112,7 @@ test('the sidebar is hidden and shown, also after a reload', { skip }, async () 
   await views(page).waitFor({ state: 'hidden' });
   await page.reload();
   await page.getByRole('button', { name: 'Show sidebar' }).waitFor();
-  assert.equal(await views(page).isVisible(), false);
+  await eventually(async () => assert.equal(await views(page).isVisible(), false));
   await page.keyboard.press('Control+Shift+s');
   await views(page).waitFor();
   await context.close();
@@ -123,7 +125,9 @@ test('a bar above each page shows its place, and leads back', { skip }, async ()
   await answer(page).getByRole('link', { name: 'View trace' }).click();
   const crumbs = page.getByRole('navigation', { name: 'Breadcrumbs' });
   await crumbs.getByText(/^Run of/).waitFor();
-  assert.deepEqual((await crumbs.getByRole('listitem').allInnerTexts()).slice(0, 2), ['Observe', 'Runs']);
+  await eventually(async () =>
+    assert.deepEqual((await crumbs.getByRole('listitem').allInnerTexts()).slice(0, 2), ['Observe', 'Runs']),
+  );
   await crumbs.getByRole('link', { name: 'Runs' }).click();
   await page.waitForURL(/\/runs$/);
   await context.close();
@@ -136,25 +140,27 @@ test('a member who is not an admin sees the chats and the workspace', { skip }, 
   });
   assert.equal(made.status, 201, JSON.stringify(made.body));
   const { context, page } = await signedIn(browser, { url: dev.url, apiKey: made.body.key });
-  assert.deepEqual(await views(page).getByRole('link').allInnerTexts(), ['Projects', 'Calendar', 'Knowledge graph']);
+  await eventually(async () =>
+    assert.deepEqual(await views(page).getByRole('link').allInnerTexts(), ['Projects', 'Calendar', 'Knowledge graph']),
+  );
   await page.goto(`${dev.url}/settings`);
   await page.getByRole('group', { name: 'Theme' }).getByRole('radio', { name: 'Dark' }).check();
-  assert.equal(await page.locator('html').getAttribute('data-theme'), 'dark');
+  await eventually(async () => assert.equal(await page.locator('html').getAttribute('data-theme'), 'dark'));
   await context.close();
 });
 
 test('the contrast follows the device, or what is chosen', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   const contrast = () => page.locator('html').getAttribute('data-contrast');
-  assert.equal(await contrast(), 'less');
+  await eventually(async () => assert.equal(await contrast(), 'less'));
   await page.emulateMedia({ contrast: 'more' });
   await until('the page follows', async () => (await contrast()) === 'more');
   await page.goto(`${dev.url}/settings`);
   await page.getByRole('group', { name: 'Contrast' }).getByRole('radio', { name: 'Normal' }).check();
-  assert.equal(await contrast(), 'less');
+  await eventually(async () => assert.equal(await contrast(), 'less'));
   await page.reload();
   await page.getByRole('group', { name: 'Contrast' }).waitFor();
-  assert.equal(await contrast(), 'less');
+  await eventually(async () => assert.equal(await contrast(), 'less'));
   await context.close();
 });
 
@@ -178,11 +184,13 @@ test('one who has scrolled away stays there, and a button leads to the end', { s
   const jump = page.getByRole('button', { name: 'Jump to the newest' });
   await jump.waitFor();
   await answer(page).getByText('long180 ').waitFor();
-  assert.equal(await log.evaluate((element) => element.scrollTop), 0);
+  await eventually(async () => assert.equal(await log.evaluate((element) => element.scrollTop), 0));
   await jump.click();
   await jump.waitFor({ state: 'detached' });
   await finished(page);
-  assert.ok(await log.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight < 80));
+  await eventually(async () =>
+    assert.ok(await log.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight < 80)),
+  );
   await context.close();
 });
 

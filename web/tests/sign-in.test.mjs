@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, agree, signedIn, signInLink } from './support/browser.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 import { another } from './support/users.mjs';
 
@@ -26,7 +26,7 @@ test('the address that rejoin dev prints signs a browser in once, and holds no k
   const page = await context.newPage();
   await page.goto(dev.signInUrl);
   await message(page).waitFor();
-  assert.equal(await user(page), 'demo');
+  await eventually(async () => assert.equal(await user(page), 'demo'));
   assert.equal(new URL(page.url()).hash, '', 'the code is taken out of the address');
   const other = await (await browser.newContext()).newPage();
   await other.goto(dev.signInUrl);
@@ -45,15 +45,15 @@ test('another user’s link asks the user who is signed in, and changes nothing 
     await page.getByText('You are signed in as demo.').waitFor();
     await accessible(page, 'the question');
     assert.equal(new URL(page.url()).hash, '');
-    assert.equal(await user(page), 'demo');
+    await eventually(async () => assert.equal(await user(page), 'demo'));
     await button(page, 'Stay signed in as demo').click();
     await message(page).waitFor();
-    assert.equal(await user(page), 'demo');
+    await eventually(async () => assert.equal(await user(page), 'demo'));
   }
   await open(page, await signInLink(eve));
   await button(page, 'Sign in as eve').click();
   await message(page).waitFor();
-  assert.equal(await user(page), 'eve');
+  await eventually(async () => assert.equal(await user(page), 'eve'));
   await context.close();
 });
 
@@ -68,7 +68,7 @@ test('a key in the address is asked about also without a signed-in user', { skip
   await open(page, `${dev.url}/#key=${eve.apiKey}`);
   await button(page, 'Sign in as eva').click();
   await message(page).waitFor();
-  assert.equal(await user(page), 'eva');
+  await eventually(async () => assert.equal(await user(page), 'eva'));
   await context.close();
 });
 
@@ -93,7 +93,7 @@ test('a sign-in that failed at the identity provider is explained, by its code',
     await open(page, `${dev.url}/#sign-in-error=${code}`);
     const alert = page.getByRole('alert');
     await alert.getByText(words).waitFor();
-    assert.ok((await alert.innerText()).includes(`(${code})`));
+    await eventually(async () => assert.ok((await alert.innerText()).includes(`(${code})`)));
     assert.equal(new URL(page.url()).hash, '');
     await page.getByLabel('API key').waitFor();
   }
@@ -104,7 +104,7 @@ test('a sign-in that failed at the identity provider is explained, by its code',
   // It is shown once.
   await page.reload();
   await page.getByLabel('API key').waitFor();
-  assert.equal(await page.getByRole('alert').count(), 0);
+  await eventually(async () => assert.equal(await page.getByRole('alert').count(), 0));
   await context.close();
 });
 
@@ -117,7 +117,7 @@ test('a user who is signed in stays so if a sign-in as another one fails', { ski
   await page.getByRole('heading', { name: 'The sign-in failed' }).waitFor();
   await page.getByRole('alert').getByText('another user than in this browser').waitFor();
   const other = page.getByRole('link', { name: 'Sign in as another user' });
-  assert.equal(await other.getAttribute('href'), '/api/sign-in/sso?replace=true');
+  await eventually(async () => assert.equal(await other.getAttribute('href'), '/api/sign-in/sso?replace=true'));
   await accessible(page, 'a failed sign-in of a user who is signed in');
   await button(page, 'Stay signed in as demo').click();
   await message(page).waitFor();
@@ -132,14 +132,16 @@ test('an identity provider has a button, which leads back to the page', { skip }
   );
   await page.goto(`${dev.url}/settings?part=keys`);
   const link = page.getByRole('link', { name: 'Sign in with Example ID' });
-  assert.equal(await link.getAttribute('href'), '/api/sign-in/sso?returnTo=%2Fsettings%3Fpart%3Dkeys');
+  await eventually(async () =>
+    assert.equal(await link.getAttribute('href'), '/api/sign-in/sso?returnTo=%2Fsettings%3Fpart%3Dkeys'),
+  );
   await page.getByLabel('API key').waitFor();
   await accessible(page, 'the sign-in page with an identity provider');
   // Without an answer, there is still the key.
   await page.route('**/api/sign-in', (route) => route.abort());
   await page.reload();
   await page.getByLabel('API key').waitFor();
-  assert.equal(await link.count(), 0);
+  await eventually(async () => assert.equal(await link.count(), 0));
   await context.close();
 });
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { answer, ask, finished, signedIn } from './support/browser.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const MARKDOWN = [
@@ -66,19 +66,27 @@ test('footnotes, references, tables, code and headings of an answer are whole', 
   for (const visit of ['streamed', 'opened again']) {
     const text = answer(page).locator('.markdown');
     const notes = text.getByRole('region', { name: 'Footnotes' });
-    assert.deepEqual(
-      await notes.getByRole('listitem').allInnerTexts(),
-      ['The first note.', 'The second note, in two lines.'],
-      visit,
+    await eventually(async () =>
+      assert.deepEqual(
+        await notes.getByRole('listitem').allInnerTexts(),
+        ['The first note.', 'The second note, in two lines.'],
+        visit,
+      ),
     );
     await text.getByRole('button', { name: 'Footnote 2' }).click();
-    assert.match(
-      await page.evaluate(() => document.activeElement?.textContent ?? ''),
-      /^\s*The second note,\sin two lines\.\s*$/,
+    await eventually(async () =>
+      assert.match(
+        await page.evaluate(() => document.activeElement?.textContent ?? ''),
+        /^\s*The second note,\sin two lines\.\s*$/,
+      ),
     );
-    assert.equal(await text.getByRole('link', { name: 'a link' }).getAttribute('href'), 'https://docs.example/page');
-    assert.equal(await text.getByText('In code').innerText(), 'In code [^1] stays.');
-    assert.equal((await text.innerText()).match(/\[\^/g).length, 1, 'no reference is left as it was written');
+    await eventually(async () =>
+      assert.equal(await text.getByRole('link', { name: 'a link' }).getAttribute('href'), 'https://docs.example/page'),
+    );
+    await eventually(async () => assert.equal(await text.getByText('In code').innerText(), 'In code [^1] stays.'));
+    await eventually(async () =>
+      assert.equal((await text.innerText()).match(/\[\^/g).length, 1, 'no reference is left as it was written'),
+    );
     // No word of a table is broken: a cell is as wide as its words, and the table scrolls by itself.
     const table = text.getByRole('region', { name: 'Table' });
     const lines = await table.locator('td').evaluateAll((cells) =>
@@ -89,8 +97,14 @@ test('footnotes, references, tables, code and headings of an answer are whole', 
       }),
     );
     assert.deepEqual(new Set(lines), new Set([1]));
-    assert.ok(await table.evaluate((element) => element.scrollWidth > element.clientWidth));
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth));
+    await eventually(async () =>
+      assert.ok(await table.evaluate((element) => element.scrollWidth > element.clientWidth)),
+    );
+    await eventually(async () =>
+      assert.ok(
+        await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth),
+      ),
+    );
     // The table is a file for spreadsheets.
     await table.hover();
     const saved = page.waitForEvent('download');
@@ -104,7 +118,7 @@ test('footnotes, references, tables, code and headings of an answer are whole', 
     assert.ok(copy.y + copy.height <= code.y, JSON.stringify({ copy, code }));
     await text.getByRole('checkbox', { name: 'Done', exact: true }).waitFor();
     await text.getByRole('checkbox', { name: 'Not done', exact: true }).waitFor();
-    assert.equal(await page.getByRole('heading', { level: 1 }).count(), 1);
+    await eventually(async () => assert.equal(await page.getByRole('heading', { level: 1 }).count(), 1));
     await text.getByRole('heading', { level: 3, name: 'A heading of the answer' }).waitFor();
     await page.reload();
     await finished(page);
@@ -131,13 +145,17 @@ test('an edited message begins a branch that shows what it is based on, and lead
   for (const visit of ['at once', 'opened again']) {
     await basis.waitFor();
     await finished(page);
-    assert.deepEqual(
-      await page.locator('.mine > p, article.turn .markdown').allInnerTexts(),
-      ['the first question', 'You said: the first question', 'the second question', 'You said: the second question'],
-      visit,
+    await eventually(async () =>
+      assert.deepEqual(
+        await page.locator('.mine > p, article.turn .markdown').allInnerTexts(),
+        ['the first question', 'You said: the first question', 'the second question', 'You said: the second question'],
+        visit,
+      ),
     );
-    assert.match(await page.getByRole('heading', { level: 1 }).innerText(), /^Branch: the first question$/);
-    assert.equal(await page.title(), 'Branch: the first question · Rejoin');
+    await eventually(async () =>
+      assert.match(await page.getByRole('heading', { level: 1 }).innerText(), /^Branch: the first question$/),
+    );
+    await eventually(async () => assert.equal(await page.title(), 'Branch: the first question · Rejoin'));
     await page
       .getByRole('navigation', { name: 'Chats' })
       .getByRole('link', { name: 'Branch: the first question' })
@@ -157,11 +175,11 @@ test('a paused answer says why once, and goes on from the chat', { skip }, async
   await answer(page).getByText('paused', { exact: true }).waitFor();
   const reason = answer(page).getByText('the run was paused at its step limit');
   await reason.waitFor();
-  assert.equal(await reason.count(), 1);
+  await eventually(async () => assert.equal(await reason.count(), 1));
   await answer(page).getByRole('button', { name: 'Continue' }).click();
   await answer(page).getByText('Now it is done.').waitFor();
   await finished(page);
-  assert.equal(await button(page, 'Continue').count(), 0);
+  await eventually(async () => assert.equal(await button(page, 'Continue').count(), 0));
   await context.close();
 });
 
@@ -179,7 +197,9 @@ test('a handoff is shown where it happened, and what a development server says a
   // Of a turn that is over, all of its log is read.
   await page.reload();
   await answer(page).locator('.handoff').waitFor();
-  assert.equal(await answer(page).locator('.handoff').innerText(), 'Handed off from first to second: It knows more');
+  await eventually(async () =>
+    assert.equal(await answer(page).locator('.handoff').innerText(), 'Handed off from first to second: It knows more'),
+  );
   await answer(page).getByText('Details', { exact: true }).click();
   await answer(page).getByRole('region', { name: 'Request routing' }).first().waitFor();
   await context.close();
@@ -200,7 +220,7 @@ test('an answer is rated, and rated again', { skip }, async () => {
     await choices.getByRole('button', { name, exact: true, pressed: true }).waitFor();
   }
   assert.deepEqual(rated, [{ helped: true }, { helped: false }]);
-  assert.equal(await choices.getByRole('button', { pressed: true }).count(), 1);
+  await eventually(async () => assert.equal(await choices.getByRole('button', { pressed: true }).count(), 1));
   await context.close();
 });
 
@@ -216,10 +236,10 @@ test('stopping keeps the focus, Escape stops only an answer, and both are announ
   await field(page).press('Escape');
   const words = (await answer(page).locator('.markdown').innerText()).length;
   await until('it goes on', async () => (await answer(page).locator('.markdown').innerText()).length > words + 20);
-  assert.equal(await answer(page).getAttribute('aria-busy'), 'true');
+  await eventually(async () => assert.equal(await answer(page).getAttribute('aria-busy'), 'true'));
   await button(page, 'Stop').click();
   await answer(page).getByText('cancelled').waitFor();
-  assert.equal(await page.evaluate(() => document.activeElement?.id), 'words');
+  await eventually(async () => assert.equal(await page.evaluate(() => document.activeElement?.id), 'words'));
   await page.getByRole('status').getByText('Answer stopped.').waitFor();
   await field(page).fill('');
   await ask(page, 'again for ever');

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ask, finished, signedIn } from './support/browser.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const { dev, browser } = await stage();
@@ -29,7 +29,7 @@ test('chats are searched on the server, by titles and messages, and a search wit
   for (let nth = 0; nth < 60; nth += 1) await chat(`hay ${nth}`);
   await page.goto(dev.url);
   await chats(page).getByRole('link', { name: 'hay 59' }).waitFor();
-  assert.equal(await chats(page).getByRole('link', { name: 'Renamed' }).count(), 0);
+  await eventually(async () => assert.equal(await chats(page).getByRole('link', { name: 'Renamed' }).count(), 0));
   const search = chats(page).getByRole('searchbox', { name: 'Search chats' });
   await search.fill('NEEDLE');
   await chats(page).getByRole('region', { name: 'Chats' }).getByRole('link', { name: 'Renamed' }).waitFor();
@@ -59,14 +59,16 @@ test('a name is stored when its field is left, and Escape leaves it as it was', 
   await again.fill('Another');
   await again.press('Escape');
   await chats(page).getByRole('link', { name: 'A new name' }).waitFor();
-  assert.equal((await dev.api(`/api/conversations/${id}`)).body.title, 'A new name');
+  await eventually(async () => assert.equal((await dev.api(`/api/conversations/${id}`)).body.title, 'A new name'));
   // After a deletion the focus is still among the chats.
   await chats(page).getByRole('link', { name: 'A new name' }).hover();
   await chats(page).getByRole('button', { name: 'Actions for A new name' }).click();
   await page.getByRole('menuitem', { name: 'Delete' }).click();
   await page.getByRole('dialog', { name: 'Delete “A new name”?' }).getByRole('button', { name: 'Delete chat' }).click();
   await chats(page).getByRole('link', { name: 'A new name' }).waitFor({ state: 'detached' });
-  assert.ok(await chats(page).evaluate((element) => element.contains(document.activeElement)));
+  await eventually(async () =>
+    assert.ok(await chats(page).evaluate((element) => element.contains(document.activeElement))),
+  );
   await context.close();
 });
 
@@ -76,7 +78,7 @@ test('a title is listed without the text of files, as wide as the list', { skip 
   const { context, page } = await signedIn(browser, dev);
   const link = chats(page).getByRole('link', { name: 'Read these long and winding notes of mine' });
   await link.waitFor();
-  assert.doesNotMatch(await link.innerText(), /File/);
+  await eventually(async () => assert.doesNotMatch(await link.innerText(), /File/));
   const [outer, inner] = await Promise.all([chats(page).locator('ul').first().boundingBox(), link.boundingBox()]);
   assert.ok(inner.width > outer.width - 2, JSON.stringify({ outer, inner }));
   await context.close();
@@ -99,8 +101,8 @@ test('what is missing is an error within the page, and requested once', { skip }
     await page.goto(dev.url + path);
     const main = page.locator('main#main');
     await main.getByRole('heading', { level: 1, name: heading }).waitFor();
-    assert.equal(await field(page).count(), 0, `${path}: there is nothing to write to`);
-    assert.equal(await page.title(), `${heading} · Rejoin`);
+    await eventually(async () => assert.equal(await field(page).count(), 0, `${path}: there is nothing to write to`));
+    await eventually(async () => assert.equal(await page.title(), `${heading} · Rejoin`));
     const count = asked.length;
     if (path.startsWith('/c/')) continue;
     // Longer than both views take between two looks at what is there.
@@ -112,7 +114,7 @@ test('what is missing is an error within the page, and requested once', { skip }
 
 test('each view has its own title', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
-  assert.equal(await page.title(), 'New chat · Rejoin');
+  await eventually(async () => assert.equal(await page.title(), 'New chat · Rejoin'));
   for (const [path, title] of [
     ['/runs', 'Runs'],
     ['/tasks', 'Workflows'],
@@ -139,8 +141,8 @@ test('a graph without an embedding model is searched once, and says why', { skip
   const { context, page } = await signedIn(browser, dev);
   await page.goto(`${dev.url}/graph?q=libssl3`);
   await page.getByRole('region', { name: 'By keyword' }).getByRole('link', { name: 'libssl3' }).first().waitFor();
-  assert.equal(await page.getByRole('region', { name: /^By / }).count(), 1);
-  assert.equal(await page.locator('.note').count(), 1);
+  await eventually(async () => assert.equal(await page.getByRole('region', { name: /^By / }).count(), 1));
+  await eventually(async () => assert.equal(await page.locator('.note').count(), 1));
   await context.close();
 });
 
@@ -150,13 +152,15 @@ test('a telephone shows no keyboard by itself, and nothing sticks out', { skip }
     hasTouch: true,
     isMobile: true,
   });
-  assert.notEqual(await page.evaluate(() => document.activeElement?.id), 'words');
+  await eventually(async () => assert.notEqual(await page.evaluate(() => document.activeElement?.id), 'words'));
   await ask(page, 'hello');
   await finished(page);
   for (const path of ['/runs', '/settings?part=usage']) {
     await page.goto(dev.url + path);
     await page.locator('#main table').first().waitFor();
-    assert.equal(await page.evaluate(() => document.querySelector('#main').scrollWidth), 390, path);
+    await eventually(async () =>
+      assert.equal(await page.evaluate(() => document.querySelector('#main').scrollWidth), 390, path),
+    );
   }
   await context.close();
 });
@@ -172,10 +176,12 @@ test('an admin sets the prompt of all agents, and the preferred agent', { skip }
     'they are stored',
     async () => (await dev.api(`/api/workspaces/${dev.projectId}/custom-prompt`)).body.userPrompt !== '',
   );
-  assert.deepEqual((await dev.api(`/api/workspaces/${dev.projectId}/custom-prompt`)).body, {
-    customPrompt: 'Be brief.',
-    userPrompt: 'Call me Ishmael.',
-  });
+  await eventually(async () =>
+    assert.deepEqual((await dev.api(`/api/workspaces/${dev.projectId}/custom-prompt`)).body, {
+      customPrompt: 'Be brief.',
+      userPrompt: 'Call me Ishmael.',
+    }),
+  );
   const routing = page.locator('section').filter({ hasText: 'Routing' });
   await routing.getByLabel('Preferred agent').selectOption({ index: 1 });
   const preferred = await routing.getByLabel('Preferred agent').inputValue();
@@ -183,9 +189,11 @@ test('an admin sets the prompt of all agents, and the preferred agent', { skip }
   await routing.getByRole('button', { name: 'Save' }).click();
   const path = `/api/admin/projects/${dev.projectId}/routing`;
   await until('it is stored', async () => (await dev.api(path)).body.percent === 25);
-  assert.equal((await dev.api(path)).body.preferredAgent, preferred);
+  await eventually(async () => assert.equal((await dev.api(path)).body.preferredAgent, preferred));
   await page.reload();
   await until('it is shown', async () => (await routing.getByLabel('Preferred agent').inputValue()) === preferred);
-  assert.equal(await page.getByRole('textbox', { name: 'For your own chats' }).inputValue(), 'Call me Ishmael.');
+  await eventually(async () =>
+    assert.equal(await page.getByRole('textbox', { name: 'For your own chats' }).inputValue(), 'Call me Ishmael.'),
+  );
   await context.close();
 });

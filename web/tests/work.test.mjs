@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, signedIn } from './support/browser.mjs';
-import { until } from './support/dev.mjs';
+import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
 const { dev, browser } = await stage();
@@ -80,7 +80,7 @@ test('tasks are moved by dragging, by keys and by their menu, and the focus goes
   await page.getByRole('link', { name: 'Two', exact: true }).dragTo(column(page, 'Done'));
   await is(page, [['One'], [], [], ['Two'], []]);
   await page.getByText('Moved “Two” to Done.').waitFor();
-  assert.equal((await stored(two)).stateKey, 'done');
+  await eventually(async () => assert.equal((await stored(two)).stateKey, 'done'));
 
   await page.getByRole('link', { name: 'One', exact: true }).focus();
   // Twice at once: the second is made of the version that the first one makes.
@@ -89,18 +89,22 @@ test('tasks are moved by dragging, by keys and by their menu, and the focus goes
   await page.getByText('Moved “One” to Blocked.').waitFor();
   await is(page, [[], [], ['One'], ['Two'], []]);
   const focused = () => page.evaluate(() => document.activeElement?.textContent);
-  assert.equal(await focused(), 'One');
-  assert.deepEqual([(await stored(one)).stateKey, (await stored(one)).version], ['blocked', 3]);
+  await eventually(async () => assert.equal(await focused(), 'One'));
+  await eventually(async () =>
+    assert.deepEqual([(await stored(one)).stateKey, (await stored(one)).version], ['blocked', 3]),
+  );
   await page.keyboard.press('ArrowRight');
-  assert.equal(await focused(), 'Two');
+  await eventually(async () => assert.equal(await focused(), 'Two'));
   await page.keyboard.press('ArrowLeft');
-  assert.equal(await focused(), 'One');
+  await eventually(async () => assert.equal(await focused(), 'One'));
 
   const menu = page.getByLabel('State of Two');
   await menu.focus();
   await menu.selectOption('cancelled');
   await is(page, [[], [], ['One'], [], ['Two']]);
-  assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'State of Two');
+  await eventually(async () =>
+    assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'State of Two'),
+  );
   await page.getByText('Moved “Two” to Cancelled.').waitFor();
   await page.reload();
   await is(page, [[], [], ['One'], [], ['Two']]);
@@ -138,13 +142,15 @@ test('a move of what somebody else has changed is undone, with the reason, and w
     .getByText('“Paint the door” was not moved: someone else changed it in the meantime.')
     .waitFor();
   await is(page, [[], [], ['Paint the gate'], [], []]);
-  assert.equal(
-    await page.evaluate(() => document.activeElement?.textContent),
-    'Paint the gate',
-    'the focus went along, there and back',
+  await eventually(async () =>
+    assert.equal(
+      await page.evaluate(() => document.activeElement?.textContent),
+      'Paint the gate',
+      'the focus went along, there and back',
+    ),
   );
   await accessible(page, 'a conflict');
-  assert.equal((await stored(one)).stateKey, 'blocked');
+  await eventually(async () => assert.equal((await stored(one)).stateKey, 'blocked'));
   await page.getByRole('button', { name: 'Close', exact: true }).click();
   await page.getByRole('alert').waitFor({ state: 'detached' });
   // And now it can be moved.
@@ -238,7 +244,7 @@ test('who comes back to the window sees what others did meanwhile', { skip }, as
   await page.goto(`${dev.url}/work/${id}`);
   await is(page, [['Sing'], [], [], [], []]);
   await dev.api(`/api/onto/tasks/${one}`, { method: 'PATCH', body: { stateKey: 'done' } });
-  assert.deepEqual(await shown(page), [['Sing'], [], [], [], []]);
+  await eventually(async () => assert.deepEqual(await shown(page), [['Sing'], [], [], [], []]));
   await page.evaluate(() => window.dispatchEvent(new Event('focus')));
   await is(page, [[], [], [], ['Sing'], []]);
   await context.close();
@@ -254,11 +260,11 @@ test('who may only read sees the board, and nothing that changes it', { skip }, 
   await page.goto(`${dev.url}/work/${id}`);
   await is(page, [['Look'], [], [], [], []]);
   await page.getByText('Your key is read-only').waitFor();
-  assert.equal(await page.locator('#main').getByRole('button').count(), 0);
-  assert.equal(await page.getByLabel('State of Look').count(), 0);
+  await eventually(async () => assert.equal(await page.locator('#main').getByRole('button').count(), 0));
+  await eventually(async () => assert.equal(await page.getByLabel('State of Look').count(), 0));
   await page.getByRole('link', { name: 'Look' }).focus();
   await page.keyboard.press('Shift+ArrowRight');
-  assert.deepEqual(await shown(page), [['Look'], [], [], [], []]);
+  await eventually(async () => assert.deepEqual(await shown(page), [['Look'], [], [], [], []]));
   await accessible(page, 'a board to read');
   assert.deepEqual(faults, []);
   await context.close();

@@ -8,8 +8,26 @@ const PROGRAMS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/go
 
 export const PROGRAM = process.env.REJOIN_TEST_CHROMIUM ?? PROGRAMS.find(existsSync);
 
-export function launch(more = []) {
-  return chromium.launch({ executablePath: PROGRAM, args: ['--no-sandbox', '--disable-dev-shm-usage', ...more] });
+/** How many times slower the pages' scripts run than they could: `REJOIN_TEST_SLOW=6` shows what only holds on a fast machine. */
+const SLOWER = Number(process.env.REJOIN_TEST_SLOW ?? 1);
+
+export async function launch(more = []) {
+  const args = ['--no-sandbox', '--disable-dev-shm-usage', ...more];
+  const browser = await chromium.launch({ executablePath: PROGRAM, args });
+  if (SLOWER > 1) slowDown(browser);
+  return browser;
+}
+
+function slowDown(browser) {
+  const newContext = browser.newContext.bind(browser);
+  browser.newContext = async (options) => {
+    const context = await newContext(options);
+    context.on('page', async (page) => {
+      const session = await context.newCDPSession(page);
+      await session.send('Emulation.setCPUThrottlingRate', { rate: SLOWER });
+    });
+    return context;
+  };
 }
 
 /** An address that signs a browser in once, as the user of the key. */

@@ -98,3 +98,16 @@ export async function until(what, holds, limitMs = 60_000) {
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
+
+/** Checks until it holds: what a page shows follows what happened, a moment later. The last failure is thrown after `limitMs`. */
+export async function eventually(check, limitMs = 15_000) {
+  const end = Date.now() + limitMs;
+  for (;;) {
+    try {
+      return await check();
+    } catch (failure) {
+      if (failure.code !== 'ERR_ASSERTION' || Date.now() > end) throw failure;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}
