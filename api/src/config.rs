@@ -119,6 +119,11 @@ pub struct ApiConfig {
     #[arg(long, env = "REJOIN_MAX_IN_FLIGHT", default_value_t = 1_000)]
     pub max_in_flight: usize,
 
+    /// Maximum number of streams that are opened at a time; more wait for their turn. After an outage all readers come back at once,
+    /// and what each of them needs in memory and of the database is freed once its stream is open
+    #[arg(long, env = "REJOIN_MAX_OPENING_STREAMS", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..))]
+    pub max_opening_streams: u16,
+
     /// Maximum share of these per user, in percent; more get 429
     #[arg(long, env = "REJOIN_MAX_IN_FLIGHT_USER_PERCENT", default_value_t = 25, value_parser = clap::value_parser!(u8).range(1..=100))]
     pub max_in_flight_user_percent: u8,
@@ -161,6 +166,7 @@ impl ApiConfig {
             metrics: None,
             max_import_bytes: MAX_IMPORT_BYTES,
             max_in_flight: 1_000,
+            max_opening_streams: 128,
             max_in_flight_user_percent: 25,
             max_in_flight_project_percent: 50,
             drain_grace_ms: 250,

@@ -267,7 +267,7 @@ pub fn router(state: AppState) -> Router {
 enum Weight {
     /// Always admitted: for operators, especially under load.
     Free,
-    /// Waits for one query; limited by the number of streams.
+    /// Waits for its turn and for one query; limited by the number of streams.
     OpensStream,
     /// Has its own limits.
     Transfer,
@@ -304,7 +304,14 @@ async fn limited(State((state, table)): State<(AppState, Arc<AccessTable>)>, req
     let weight = Weight::of(&request);
     let works = match weight {
         Weight::Transfer => return next.run(request).await,
-        Weight::Free | Weight::OpensStream => return in_time(next.run(request)).await,
+        Weight::Free => return in_time(next.run(request)).await,
+        Weight::OpensStream => {
+            return in_time(async {
+                let _turn = state.opening.acquire().await;
+                next.run(request).await
+            })
+            .await;
+        }
         Weight::Protocol | Weight::WaitsForRun => false,
         Weight::Work => true,
     };
@@ -314,7 +321,8 @@ async fn limited(State((state, table)): State<(AppState, Arc<AccessTable>)>, req
         Some(calendar_files::IMPORT_PATH) => calendar_files::MAX_BYTES,
         Some(_) | None => state.args.max_body_bytes,
     };
-    match admission::admit(&state, request, access, works, max_bytes).await {
+    // Boxed: the future of every request, also of those that open streams, has room for the largest of its parts.
+    match Box::pin(admission::admit(&state, request, access, works, max_bytes)).await {
         Ok((request, _place)) => match weight {
             // Its handler limits the time of storing.
             Weight::WaitsForRun => next.run(request).await,

@@ -1,4 +1,4 @@
-//! Shared state of all handlers. Cheap to clone.
+//! Shared state of all handlers.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -25,6 +25,7 @@ use rejoin_telemetry::Telemetry;
 use rejoin_telemetry::catalogue::Process;
 use rejoin_telemetry::recorder::{self, Recorder};
 use rejoin_webhooks::Webhooks;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::cell_status::CellStatus;
@@ -32,8 +33,11 @@ use crate::config::ApiConfig;
 use crate::fleet_metrics::FleetMetrics;
 use crate::transfers::Transfers;
 
+/// One pointer: every request clones it several times.
 #[derive(Clone)]
-pub struct AppState {
+pub struct AppState(Arc<App>);
+
+pub struct App {
     /// What the handlers of messages and dialects need, too; in it, what those of extensions need.
     pub chat: ChatState,
     pub config: Arc<ApiConfig>,
@@ -56,9 +60,19 @@ pub struct AppState {
     pub working: Arc<ConcurrencyLimits>,
     /// Slots of requests whose body arrives.
     pub arriving: Arc<ConcurrencyLimits>,
+    /// Turns of streams being opened: more wait, in order.
+    pub opening: Semaphore,
 }
 
 impl Deref for AppState {
+    type Target = App;
+
+    fn deref(&self) -> &App {
+        &self.0
+    }
+}
+
+impl Deref for App {
     type Target = ChatState;
 
     fn deref(&self) -> &ChatState {
@@ -102,10 +116,10 @@ impl AppState {
         let source = LogSource::new(db.clone(), logs);
         let hub = Hub::start(source, bus.clone(), &config.streams, draining.clone());
         let embedder = Embedder::new(&config.embeddings, &Endpoints::from_env());
-        Self {
+        Self(Arc::new(App {
             cells: config.cells.cells.then(Arc::default),
-            ..Self::over(config, means, db, bus, draining, hub, embedder)
-        }
+            ..App::over(config, means, db, bus, draining, hub, embedder)
+        }))
     }
 
     /// The state of a cell: with the settings of the directory's, and its identity.
@@ -118,11 +132,13 @@ impl AppState {
         let source = LogSource::new(directory.db.clone(), logs);
         let draining = directory.draining.clone();
         let hub = Hub::start(source, bus.clone(), &config.streams, draining.clone());
-        let mut state = Self::over(config, means, db, bus, draining, hub, directory.embedder.clone());
-        state.chat.identity_from(&directory.db);
-        state
+        let mut app = App::over(config, means, db, bus, draining, hub, directory.embedder.clone());
+        app.chat.identity_from(&directory.db);
+        Self(Arc::new(app))
     }
+}
 
+impl App {
     fn over(
         config: ApiConfig,
         means: Means,
@@ -153,6 +169,7 @@ impl AppState {
             waiting,
             working: ConcurrencyLimits::new(config.max_in_flight, shares),
             arriving: ConcurrencyLimits::new(config.max_in_flight, shares),
+            opening: Semaphore::new(config.max_opening_streams.into()),
             chat: ChatState::new(
                 config.chat.clone(),
                 StreamState {

@@ -35,11 +35,12 @@ function reply(messages) {
   return storyReply(text, WORDS_OF);
 }
 
-const { dev, browser } = await stage(reply, {});
+const { model, dev, browser } = await stage(reply, {});
 const agent = skip || (await dev.agent('asker', ['schema_version']));
 
 test('an answer that is reloaded at twenty moments is shown once, word by word', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
+  const goOn = model.hold('a story of reloads', 0.95);
   await ask(page, 'a story of reloads');
   await page.waitForURL(/\/c\//);
   let reloads = 0;
@@ -51,6 +52,7 @@ test('an answer that is reloaded at twenty moments is shown once, word by word',
   await eventually(async () =>
     assert.equal(await answer(page).getAttribute('aria-busy'), 'true', 'all of them were in the middle'),
   );
+  goOn();
   const shown = await finished(page);
   await eventually(async () => assert.equal(shown.join(''), await stored(dev, page)));
   assert.equal(shown.join(''), story('reloads', WORDS_OF.reloads));

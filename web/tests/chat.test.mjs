@@ -90,7 +90,7 @@ function reply(messages) {
   return storyReply(text);
 }
 
-const { dev, browser } = await stage(reply, {});
+const { model, dev, browser } = await stage(reply, {});
 const agent = skip || (await dev.agent('asker', ['schema_version', 'ask_user', 'spawn_agents', 'create_tasks']));
 const careful = skip || (await dev.agent('careful', ['search_entities'], { confirm: ['search_*'] }));
 if (!skip) await dev.agent('helper', []);
@@ -164,6 +164,7 @@ test('tasks that an agent makes are followed beside its call', { skip }, async (
 
 test('a message waits its turn, a run is steered, and a message is taken back', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
+  const goOn = model.hold('a story of queues');
   await ask(page, 'a story of queues');
   await page.waitForFunction(() => (document.querySelector('article.turn .markdown')?.textContent ?? '').length > 20);
   await ask(page, 'a story of seconds');
@@ -173,6 +174,7 @@ test('a message waits its turn, a run is steered, and a message is taken back', 
   await answer(page).getByText('cancelled').waitFor();
   await page.getByRole('textbox', { name: 'Message' }).fill('a story of hints');
   await page.getByRole('button', { name: 'Steer' }).click();
+  goOn();
   await page.locator('.told').getByText('a story of hints').waitFor();
   await page.waitForFunction(() => document.querySelectorAll('article.turn[aria-busy="true"]').length === 0);
   const second = page.locator('article.turn').nth(1);

@@ -29,7 +29,7 @@ function reply(messages) {
   return name ? { text: story(name), paceMs: PACE_MS } : { text: 'This is what came of it.', paceMs: 0 };
 }
 
-const { dev, browser } = await stage(reply, {});
+const { model, dev, browser } = await stage(reply, {});
 const agent = skip || (await dev.agent('asker', ['search_entities']));
 
 const ofProject = (path) => `/api/projects/${dev.projectId}${path}`;
@@ -140,6 +140,7 @@ test('runs are filtered by agent, and two of them are compared', { skip }, async
 test('the log of a run that lost its worker shows its attempts, and its replay ends with the stored answer', {
   skip,
 }, async () => {
+  const goOn = model.hold('a story of logs');
   const id = await begin('a story of logs');
   // Once there is some text, its worker is killed.
   const busy = await until('a worker is at it', async () =>
@@ -149,6 +150,7 @@ test('the log of a run that lost its worker shows its attempts, and its replay e
   await page.goto(`${dev.url}/runs/${id}/log`);
   await page.waitForFunction(() => document.querySelector('.shown .markdown')?.textContent.length > 20);
   process.kill(busy.pid, 'SIGKILL');
+  goOn();
   const run = await ended(id);
   assert.equal(run.attempt, 2);
   await page.waitForFunction(

@@ -22,7 +22,7 @@ function reply(messages) {
   return { text: 'Well.', paceMs: 0 };
 }
 
-const { dev, browser } = await stage(reply, {});
+const { model, dev, browser } = await stage(reply, {});
 const agent = skip || (await dev.agent('asker', ['spawn_agents']));
 if (!skip) await dev.agent('helper', []);
 
@@ -254,6 +254,7 @@ test('a trace nests sub-agents, and arrow keys go through it', { skip }, async (
 });
 
 test('a reset is a row of the trace, with its reason', { skip }, async () => {
+  const goOn = model.hold('a story of resets');
   const id = await begin('a story of resets');
   const { context, page, faults } = await signedIn(browser, dev);
   const busy = await until('a worker is at it', async () => {
@@ -264,6 +265,7 @@ test('a reset is a row of the trace, with its reason', { skip }, async () => {
   await page.goto(`${dev.url}/runs/${id}/log`);
   await page.waitForFunction(() => document.querySelector('.shown .markdown')?.textContent.length > 20);
   process.kill(busy.pid, 'SIGKILL');
+  goOn();
   assert.equal((await over(id)).attempt, 2);
   await page.goto(`${dev.url}/runs/${id}`);
   const reset = page.getByRole('button', { name: /^Reset: attempt 2/ });

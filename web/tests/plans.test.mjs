@@ -39,7 +39,7 @@ function reply(messages) {
   return { text: 'Well.' };
 }
 
-const { dev, browser } = await stage(reply, {});
+const { model, dev, browser } = await stage(reply, {});
 const planner = skip || (await dev.agent('planner', ['schema_version', 'agent_create_plan']));
 if (!skip) await dev.agent('executor', ['*']);
 
@@ -63,6 +63,7 @@ const steps = (page) => plan(page).locator(':scope > ol > li > p:first-child').a
 
 test('a plan is carried out before one’s eyes, and a reload in the middle shows the same', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
+  const goOn = model.hold('# Write the story');
   await begin(page, 'plan it');
   const first = plan(page).locator('li.completed').first();
   await first.waitFor();
@@ -79,6 +80,7 @@ test('a plan is carried out before one’s eyes, and a reload in the middle show
   await eventually(async () =>
     assert.deepEqual(await steps(page), ['1. Look at the schema completed', '2. Write the story executing']),
   );
+  goOn();
   await finished(page);
   await plan(page).getByText('2 of 2 steps').waitFor();
   await answer(page).getByText('That was the plan.').first().waitFor();

@@ -67,7 +67,7 @@ pub struct Webhooks {
     pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) slots: Slots,
     keys: Option<Arc<MasterKeys>>,
-    hosts: Hosts,
+    hosts: Arc<Hosts>,
     /// The server's address for clients. Empty: unknown.
     pub(crate) origin: Arc<str>,
 }
@@ -81,7 +81,7 @@ impl Webhooks {
             fetcher: Arc::new(Fetcher::new(hosts.clone(), timeout)),
             slots: Slots::default(),
             keys,
-            hosts,
+            hosts: Arc::new(hosts),
             origin: "".into(),
         }
     }

@@ -12,6 +12,9 @@ const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
  */
 export async function startModel(reply) {
   let calls = 0;
+  /** What is held back, with the part of the words that is sent before. */
+  const held = new Map();
+  const isHeld = (body, part) => [...held].some(([phrase, upTo]) => part >= upTo && body.includes(phrase));
   const server = createServer(async (request, response) => {
     let body = '';
     for await (const piece of request) body += piece;
@@ -28,7 +31,9 @@ export async function startModel(reply) {
       );
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     chunk({ role: 'assistant', content: '' });
-    for (const word of text.match(/\s*\S+\s*/g) ?? []) {
+    const words = text.match(/\s*\S+\s*/g) ?? [];
+    for (const [nth, word] of words.entries()) {
+      while (isHeld(body, nth / words.length) && !response.destroyed) await pause(PACE_MS);
       if (response.destroyed) return;
       chunk({ content: word });
       if (paceMs > 0) await pause(paceMs);
@@ -54,6 +59,14 @@ export async function startModel(reply) {
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
+    /**
+     * Holds answers to requests with this phrase back after a part of their words, so that a test reaches the middle of one on any machine;
+     * until the returned function is called.
+     */
+    hold: (phrase, upTo = 0.5) => {
+      held.set(phrase, upTo);
+      return () => held.delete(phrase);
+    },
     url: `http://127.0.0.1:${server.address().port}/v1`,
     stop: () => {
       server.closeAllConnections();

@@ -129,6 +129,41 @@ async fn a_deleted_conversations_readers_are_let_go() {
 }
 
 #[tokio::test]
+async fn streams_are_opened_in_turn_and_all_of_them() {
+    let options = AppOptions {
+        workers: 0,
+        api: |config| config.max_opening_streams = 1,
+        ..AppOptions::default()
+    };
+    let app = TestApp::with(options).await;
+    let turn = Turn::begin(&app).await;
+    let client = app.client();
+    let events = turn.conversation_events();
+    // One waits for the database, and holds the only turn until its reader leaves.
+    let mut lock = app.db.pool.begin().await.unwrap();
+    sqlx::query("lock table kb.chat_conversations in access exclusive mode")
+        .execute(&mut *lock)
+        .await
+        .unwrap();
+    let blocked = tokio::spawn(client.request(Method::GET, &events).send());
+    support::wait_for("the query that waits", async || {
+        let waiting: i64 = sqlx::query_scalar(
+            "select count(*) from pg_locks where not granted and relation = 'kb.chat_conversations'::regclass",
+        )
+        .fetch_one(&mut *lock)
+        .await
+        .unwrap();
+        (waiting == 1).then_some(())
+    })
+    .await;
+    blocked.abort();
+    let all = (0..20).map(|_| client.stream_status(&events));
+    let (statuses, unlocked) = tokio::join!(futures::future::join_all(all), lock.rollback());
+    unlocked.unwrap();
+    assert_eq!(statuses, [StatusCode::OK; 20]);
+}
+
+#[tokio::test]
 async fn a_user_has_a_bounded_number_of_streams() {
     let options = AppOptions {
         workers: 0,
