@@ -8,17 +8,18 @@ import { outbox } from './chat/outbox';
 import { Banners } from './shell/Banners';
 import { Crumbs } from './shell/Crumbs';
 import { closeDrawer, openDialog, toggleSidebar, useFrame } from './shell/frame';
-import { MODIFIER } from './shell/navigation';
+import { MODIFIER, SHIFT } from './shell/navigation';
 import { Sidebar } from './shell/Sidebar';
 import { useKeys } from './shell/useKeys';
 import { IconButton } from './ui/Button';
 import { Confirmations } from './ui/Dialog';
+import { t } from './ui/language';
 import { lazyPart } from './ui/lazyView';
 import { Tooltips } from './ui/Tooltips';
 import { Toasts } from './ui/toasts';
 
-const Palette = lazyPart(async () => (await import('./shell/Palette')).default, 'the commands');
-const Keys = lazyPart(async () => (await import('./shell/Keys')).default, 'the shortcuts');
+const Palette = lazyPart(async () => (await import('./shell/Palette')).default, t('the commands'));
+const Keys = lazyPart(async () => (await import('./shell/Keys')).default, t('the shortcuts'));
 
 export function Shell() {
   const me = useMe();
@@ -46,7 +47,7 @@ export function Shell() {
       }}
     >
       <a className="skip" href="#main">
-        Skip to content
+        {t('Skip to content')}
       </a>
       <Sidebar />
       <div className="veil" aria-hidden="true" onPointerDown={closeDrawer} />
@@ -54,8 +55,8 @@ export function Shell() {
         <IconButton
           ref={opener}
           icon={PanelLeft}
-          label="Show sidebar"
-          keys={`${MODIFIER}+Shift+S`}
+          label={t('Show sidebar')}
+          keys={`${MODIFIER}+${SHIFT}+S`}
           className="sidebar-toggle"
           aria-expanded={!isHidden}
           aria-controls="sidebar"

@@ -4,16 +4,17 @@ import { type ReactNode, useEffect, useRef } from 'react';
 import { MeContext } from './api/me';
 import { useOffline } from './api/offline';
 import { enter } from './sign-in/entry';
+import { t } from './ui/language';
 import { lazyPart } from './ui/lazyView';
 import { Waiting } from './ui/parts';
 
 /** How often the server is asked whether it can be reached again, in milliseconds. */
 const RECONNECT_MS = 5_000;
 
-const SignIn = lazyPart(async () => (await import('./sign-in/SignIn')).SignIn, 'the sign-in');
-const SsoFailed = lazyPart(async () => (await import('./sign-in/SsoFailed')).SsoFailed, 'the sign-in');
-const Question = lazyPart(async () => (await import('./sign-in/Question')).Question, 'the question');
-const Invitation = lazyPart(async () => (await import('./sign-in/Invitation')).default, 'the invitation');
+const SignIn = lazyPart(async () => (await import('./sign-in/SignIn')).SignIn, t('the sign-in'));
+const SsoFailed = lazyPart(async () => (await import('./sign-in/SsoFailed')).SsoFailed, t('the sign-in'));
+const Question = lazyPart(async () => (await import('./sign-in/Question')).Question, t('the question'));
+const Invitation = lazyPart(async () => (await import('./sign-in/Invitation')).default, t('the invitation'));
 
 export function SignInGate({ children }: { children: ReactNode }) {
   const queries = useQueryClient();
@@ -34,7 +35,7 @@ export function SignInGate({ children }: { children: ReactNode }) {
     wasOffline.current = isOffline;
   }, [isOffline, queries]);
   const again = () => queries.invalidateQueries({ queryKey: ['me'] });
-  if (entered.isPending) return <Waiting what="your session" />;
+  if (entered.isPending) return <Waiting what={t('your session')} />;
   const entry = entered.data;
   switch (entry?.type) {
     case 'signed-in':

@@ -8,6 +8,7 @@ import { takeConsent } from './calendar/consent';
 import { router } from './router';
 import { SignInGate } from './SignInGate';
 import { installWorker } from './shell/worker';
+import { t } from './ui/language';
 import { lazyPart } from './ui/lazyView';
 import './ui/theme';
 import './styles.css';
@@ -27,7 +28,7 @@ takeAccountConsent();
 // Behind all that the page itself loads. The development server has no such file.
 if (import.meta.env.PROD) addEventListener('load', () => void installWorker().catch(() => {}));
 
-const SharedView = lazyPart(async () => (await import('./sharing/SharedView')).default, 'the shared chat');
+const SharedView = lazyPart(async () => (await import('./sharing/SharedView')).default, t('the shared chat'));
 /** The address of a shared conversation, with its token: its readers need not sign in. */
 const shared = /^\/shared(?:\/(.*))?$/.exec(location.pathname);
 

@@ -1,19 +1,10 @@
 // The calendar's arithmetic with days, clocks and series: pure functions, without a browser.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { buildSync } from 'esbuild';
+import { loaded } from './support/bundle.mjs';
 
-const { outputFiles } = buildSync({
-  stdin: {
-    contents: "export * from './days'; export * from './draft'; export * from './layoutEvents';",
-    resolveDir: `${import.meta.dirname}/../src/calendar`,
-  },
-  bundle: true,
-  format: 'esm',
-  write: false,
-});
 process.env.TZ = 'Europe/Berlin';
-const pure = await import(`data:text/javascript,${encodeURIComponent(outputFiles[0].text)}`);
+const pure = await loaded(['calendar/days', 'calendar/draft', 'calendar/layoutEvents']);
 
 test('clocks that skip an hour or show it twice are read as the server reads them', () => {
   const at = (wall, zone = 'Europe/Berlin') => new Date(pure.momentOf(wall, zone)).toISOString().slice(0, 16);

@@ -1,8 +1,8 @@
 // The week of the calendar: hours, dragging, changes of the clocks, time zones. In a real browser over a real `rejoin dev`.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { buildSync } from 'esbuild';
 import { accessible, signedIn } from './support/browser.mjs';
+import { loaded } from './support/bundle.mjs';
 import { calendarsOf, dialog, IN_BERLIN } from './support/calendar.mjs';
 import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
@@ -10,17 +10,8 @@ import { skip, stage } from './support/stage.mjs';
 const { dev, browser } = await stage();
 const { made, happening, starts, look } = calendarsOf(dev);
 
-const { outputFiles } = buildSync({
-  stdin: {
-    contents: "export * from './reschedule'; export * from './draft';",
-    resolveDir: `${import.meta.dirname}/../src/calendar`,
-  },
-  bundle: true,
-  format: 'esm',
-  write: false,
-});
 process.env.TZ = 'Europe/Berlin';
-const pure = await import(`data:text/javascript,${encodeURIComponent(outputFiles[0].text)}`);
+const pure = await loaded(['calendar/reschedule', 'calendar/draft']);
 
 const hour = (page, day, time) => page.getByRole('button', { name: `New event on ${day} at ${time}`, exact: true });
 const day = (page, name) => page.getByRole('region', { name, exact: true });

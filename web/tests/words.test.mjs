@@ -1,21 +1,8 @@
 // Small rules of the page that need no browser: durations, titles, definitions of Markdown, what is still to be shown as unsent.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { buildSync } from 'esbuild';
-
-/** A module of the page with all that it needs. */
-async function loaded(path, external = []) {
-  const { outputFiles } = buildSync({
-    entryPoints: [`${import.meta.dirname}/../src/${path}`],
-    bundle: true,
-    format: 'esm',
-    write: false,
-    jsx: 'automatic',
-    platform: 'node',
-    external,
-  });
-  return import(`data:text/javascript,${encodeURIComponent(outputFiles[0].text)}`);
-}
+import { loaded } from './support/bundle.mjs';
 
 test('a duration is rounded before it is taken apart', async () => {
   const { duration } = await loaded('ui/duration.ts');
@@ -177,4 +164,38 @@ test('formulas are found in Markdown, and prices and code are not', async () => 
   ];
   for (const [text, formulas] of texts) assert.deepEqual(found(text), formulas, text);
   assert.equal(unmarked(markFormulas('    echo $a$')), '    echo $a$');
+});
+
+test('messages are filled by the rules of the language', async () => {
+  const runs =
+    '{count, plural, =0 {no runs} one {# run of {name}} other {# runs of {name}}}, {kind, select, a {A} other {not A}}';
+  const english = await loaded('ui/language.ts');
+  const filled = (count, kind) => english.t(runs, { count, name: 'x {y}', kind });
+  assert.deepEqual(
+    [filled(0, 'a'), filled(1, 'a'), filled(1234.5, 'b')],
+    ['no runs, A', '1 run of x {y}, A', '1,234.5 runs of x {y}, not A'],
+  );
+  assert.equal(english.t('Nothing # to {fill}'), 'Nothing # to {fill}');
+  const forms = '{n, plural, zero {z} one {o} two {t} few {f} many {m} other {x}}';
+  const arabic = await loaded('ui/language.ts', { languages: ['fr-FR', 'ar-EG', 'de'] });
+  assert.deepEqual([arabic.language, arabic.LOCALE, arabic.DIRECTION], ['ar', 'ar-EG', 'rtl']);
+  assert.equal([0, 1, 2, 3, 11, 100].map((n) => arabic.t(forms, { n })).join(''), 'zotfmx');
+  const german = await loaded('ui/language.ts', { languages: ['de-DE', 'en'] });
+  assert.deepEqual([german.number(1234567.5), german.LOCALE, german.DIRECTION], ['1.234.567,5', 'de-DE', 'ltr']);
+  const french = await loaded('ui/language.ts', { languages: ['fr-FR'] });
+  assert.deepEqual([french.language, french.LOCALE], ['en', 'en']);
+});
+
+test('all translations can be filled', async () => {
+  for (const language of ['de', 'ar']) {
+    const { t } = await loaded('ui/language.ts', { languages: [language] });
+    const catalogue = JSON.parse(readFileSync(`${import.meta.dirname}/../src/languages/${language}.json`, 'utf8'));
+    for (const [message, translation] of Object.entries(catalogue)) {
+      const names = [...`${message}${translation}`.matchAll(/\{(\w+)\s*[,}]/g)].map(([, name]) => name);
+      for (const count of [0, 1, 2, 3, 11, 100]) {
+        const shown = t(message, Object.fromEntries(names.map((name) => [name, count])));
+        assert.doesNotMatch(shown, /[{}#]|undefined|^\s*$/, `${language}: ${message}`);
+      }
+    }
+  }
 });

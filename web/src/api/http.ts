@@ -1,4 +1,5 @@
 // Sends requests to the API that served this page. The browser's session cookie authenticates them; this module stores no key.
+import { t } from '../ui/language';
 import type { components } from './schema';
 
 export type Schemas = components['schemas'];
@@ -54,7 +55,7 @@ export async function apiText(
   throw new Problem(
     response.status,
     problem.code ?? 'unknown',
-    problem.detail ?? problem.title ?? `the server returned HTTP ${response.status}`,
+    problem.detail ?? problem.title ?? t('the server returned HTTP {status}', { status: String(response.status) }),
     problem as Record<string, unknown>,
   );
 }

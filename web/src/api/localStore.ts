@@ -6,7 +6,10 @@ import type { Me } from './http';
 
 const ALL = 'rejoin.';
 const THEME = `${ALL}theme`;
+const LANGUAGE = `${ALL}language`;
 const CONTRAST = `${ALL}contrast`;
+/** What belongs to the browser and not to a user. */
+const OF_BROWSER = [THEME, LANGUAGE, CONTRAST];
 /** Before the ids of user and project. */
 const OF = `${ALL}of.`;
 
@@ -37,7 +40,7 @@ export function keepFor(me: Me | null): void {
   owner = me && `${me.userId}.${me.projectId}`;
   if (owner !== null) tabs.postMessage(owner);
   // Older versions stored entries without an owner.
-  const isUnowned = (key: string) => key.startsWith(ALL) && key !== THEME && key !== CONTRAST && !key.startsWith(OF);
+  const isUnowned = (key: string) => key.startsWith(ALL) && !OF_BROWSER.includes(key) && !key.startsWith(OF);
   for (const key of Object.keys(storage ?? {}).filter(isUnowned)) storage?.removeItem(key);
   forgetCopies(owner);
   if (me !== null) write(COPIED_ME, me);
@@ -88,6 +91,15 @@ export function names(prefix: string): string[] {
   return Object.keys(storage ?? {})
     .filter((key) => key.startsWith(start))
     .map((key) => prefix + key.slice(start.length));
+}
+
+/** Returns the language, which belongs to the browser and not to a user. */
+export function readLanguage(): string | null {
+  return storage?.getItem(LANGUAGE) ?? null;
+}
+
+export function writeLanguage(language: string): void {
+  set(LANGUAGE, language);
 }
 
 /** Returns the theme, which belongs to the browser and not to a user. */

@@ -1,5 +1,6 @@
 // Reads paginated lists: each page carries the cursor of the next one.
 import { type UseInfiniteQueryResult, useInfiniteQuery } from '@tanstack/react-query';
+import { t } from '../ui/language';
 import { api, query } from './http';
 
 interface Page<Item> {
@@ -39,7 +40,7 @@ export function usePages<Item>(key: readonly unknown[], path: string, options: O
 }
 
 /** The button that reads the next page, where there is one. */
-export function More({ of, label = 'Load more' }: { of: Pages<unknown>; label?: string }) {
+export function More({ of, label = t('Load more') }: { of: Pages<unknown>; label?: string }) {
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = of.reading;
   if (!hasNextPage) return null;
   return (

@@ -8,6 +8,7 @@ import { useMe } from '../api/me';
 import { IconButton } from '../ui/Button';
 import { Dialog } from '../ui/Dialog';
 import { Failed } from '../ui/Failed';
+import { t } from '../ui/language';
 import { ReadOnlyKey, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import './calendar.css';
@@ -24,6 +25,7 @@ import {
   plusDays,
   plusMonths,
   weekOf,
+  yearInWords,
 } from './days';
 import { EventEditor } from './EventEditor';
 import { Files } from './Files';
@@ -39,7 +41,7 @@ export type Calendar = Schemas['CalendarBody'];
 export type Opened = { occurrence: Occurrence; moved?: Times } | { day: Day; time?: string };
 
 export function CalendarView() {
-  useTitle('Calendar');
+  useTitle(t('Calendar'));
   const me = useMe();
   const search = useSearch({ from: '/calendar' });
   const navigate = useNavigate({ from: '/calendar' });
@@ -59,9 +61,9 @@ export function CalendarView() {
   return (
     <main id="main" className="page wide">
       <div className="title">
-        <h1>Calendar</h1>
+        <h1>{t('Calendar')}</h1>
         {calendar ? (
-          <select aria-label="Calendar" value={calendar.id} onChange={(event) => show(event.target.value)}>
+          <select aria-label={t('Calendar')} value={calendar.id} onChange={(event) => show(event.target.value)}>
             {items.map(({ id, name }) => (
               <option key={id} value={id}>
                 {name}
@@ -71,31 +73,31 @@ export function CalendarView() {
         ) : null}
         {calendar?.workProjectId ? (
           <Link to="/work/$projectId" params={{ projectId: calendar.workProjectId }}>
-            Open project
+            {t('Open project')}
           </Link>
         ) : null}
         {calendar && mayWrite ? (
           <button type="button" onClick={() => setMaking(true)}>
-            New calendar
+            {t('New calendar')}
           </button>
         ) : null}
         {calendar ? (
           <Files key={calendar.id} calendar={calendar} onRemoved={() => show(undefined)} google={google} />
         ) : null}
       </div>
-      {calendars.isPending ? <Waiting what="calendars" /> : null}
+      {calendars.isPending ? <Waiting what={t('calendars')} /> : null}
       {calendars.isError ? <Failed reading={calendars} /> : null}
       {calendars.isSuccess && !calendar ? (
         <>
           <p className="note quiet">
-            No calendars yet. An agent with calendar tools creates one when it adds its first event.{' '}
-            {mayWrite ? 'You can also create one here.' : <ReadOnlyKey action="Creating calendars" />}
+            {t('No calendars yet. An agent with calendar tools creates one when it adds its first event.')}{' '}
+            {mayWrite ? t('You can also create one here.') : <ReadOnlyKey action={t('Creating calendars')} />}
           </p>
           {mayWrite ? <NewCalendar onMade={show} /> : null}
         </>
       ) : null}
       {isMaking ? (
-        <Dialog title="New calendar" onClose={() => setMaking(false)}>
+        <Dialog title={t('New calendar')} onClose={() => setMaking(false)}>
           <NewCalendar
             onMade={(id) => {
               setMaking(false);
@@ -139,32 +141,41 @@ function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean })
   });
   const placed = useMemo(() => byDay(happening.data?.items ?? [], weeks.flat()), [happening.data, weeks]);
   const go = (to: Day) => void navigate({ search: (before) => ({ ...before, date: to }), replace: true });
-  const step = isWeek ? 'week' : 'month';
   const moved = (by: number) => (isWeek ? plusDays(day, 7 * by) : plusMonths(day, by));
   const look = (to: 'week' | undefined) => void navigate({ search: (before) => ({ ...before, view: to }) });
   return (
     <>
       <div className="controls">
         <button type="button" onClick={() => go(today)}>
-          Today
+          {t('Today')}
         </button>
-        <IconButton icon={ChevronLeft} label={`Previous ${step}`} onClick={() => go(moved(-1))} />
-        <IconButton icon={ChevronRight} label={`Next ${step}`} onClick={() => go(moved(1))} />
+        <IconButton
+          icon={ChevronLeft}
+          label={isWeek ? t('Previous week') : t('Previous month')}
+          onClick={() => go(moved(-1))}
+        />
+        <IconButton
+          icon={ChevronRight}
+          label={isWeek ? t('Next week') : t('Next month')}
+          onClick={() => go(moved(1))}
+        />
         <h2 id="shown" ref={heading} tabIndex={-1} aria-live="polite">
-          {isWeek ? `${inShort(first)} – ${inShort(last)} ${last.slice(0, 4)}` : monthInWords(day)}
+          {isWeek
+            ? t('{first} – {last} {year}', { first: inShort(first), last: inShort(last), year: yearInWords(last) })
+            : monthInWords(day)}
         </h2>
         <span className="fill" />
-        <div role="group" aria-label="View" className="choice">
+        <div role="group" aria-label={t('View')} className="choice">
           <button type="button" aria-pressed={!isWeek} onClick={() => look(undefined)}>
-            Month
+            {t('Month')}
           </button>
           <button type="button" aria-pressed={isWeek} onClick={() => look('week')}>
-            Week
+            {t('Week')}
           </button>
         </div>
         {mayWrite ? (
           <button type="button" className="primary" onClick={() => open({ day })}>
-            <Plus className="icon" /> New event
+            <Plus className="icon" /> {t('New event')}
           </button>
         ) : null}
       </div>
@@ -175,23 +186,19 @@ function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean })
         <p className="note bad" role="alert">
           {reschedule.undone}{' '}
           <button type="button" className="small" onClick={reschedule.forget}>
-            Close
+            {t('Close')}
           </button>
         </p>
       ) : null}
       {happening.isError ? <Failed reading={happening} /> : null}
-      {happening.isPending ? <Waiting what="events" /> : null}
+      {happening.isPending ? <Waiting what={t('events')} /> : null}
       {happening.data?.truncated ? (
-        <p className="note bad">Not all events are shown. Switch to the week view to see more.</p>
+        <p className="note bad">{t('Not all events are shown. Switch to the week view to see more.')}</p>
       ) : null}
       {happening.data?.items.length === 0 ? (
         <p className="note quiet">
-          No events in this {step}.{' '}
-          {mayWrite ? (
-            `Select ${isWeek ? 'an hour' : 'a day'} and press Enter, click “New event”, or import a file.`
-          ) : (
-            <ReadOnlyKey action="Creating events" />
-          )}
+          {isWeek ? t('No events in this week.') : t('No events in this month.')}{' '}
+          {mayWrite ? howToCreate(isWeek) : <ReadOnlyKey action={t('Creating events')} />}
         </p>
       ) : null}
       {isWeek ? (
@@ -231,4 +238,10 @@ function Days({ calendar, mayWrite }: { calendar: Calendar; mayWrite: boolean })
       ) : null}
     </>
   );
+}
+
+function howToCreate(isWeek: boolean): string {
+  return isWeek
+    ? t('Select an hour and press Enter, click “New event”, or import a file.')
+    : t('Select a day and press Enter, click “New event”, or import a file.');
 }

@@ -2,6 +2,7 @@
 import { Plus } from 'lucide-react';
 import type { PointerEvent } from 'react';
 import { IconButton } from '../ui/Button';
+import { t } from '../ui/language';
 import type { Opened } from './CalendarView';
 import { type Day, inShort, inWords } from './days';
 import { elsewhere, keyOf, type Placed, timeOn } from './layoutEvents';
@@ -20,11 +21,11 @@ export function DayEvents({ day, isToday, placed, open, mayWrite }: DayEventsPro
       <h3>
         <span className={isToday ? 'is-today' : undefined}>
           {inShort(day)}
-          {isToday ? <span className="hidden">, today</span> : null}
+          {isToday ? <span className="hidden">{t(', today')}</span> : null}
         </span>
         {mayWrite ? <NewOnDay day={day} open={open} /> : null}
       </h3>
-      {placed.length === 0 ? <p className="quiet">No events</p> : null}
+      {placed.length === 0 ? <p className="quiet">{t('No events')}</p> : null}
       <ol>
         {placed.map((each) => (
           <li key={keyOf(each.occurrence)}>
@@ -38,7 +39,12 @@ export function DayEvents({ day, isToday, placed, open, mayWrite }: DayEventsPro
 
 export function NewOnDay({ day, open }: Pick<DayEventsProps, 'day' | 'open'>) {
   return (
-    <IconButton icon={Plus} label="New event" name={`New event on ${inWords(day)}`} onClick={() => open({ day })} />
+    <IconButton
+      icon={Plus}
+      label={t('New event')}
+      name={t('New event on {day}', { day: inWords(day) })}
+      onClick={() => open({ day })}
+    />
   );
 }
 
@@ -57,15 +63,19 @@ export function EventButton({ placed, day, open, onPointerDown }: EventButtonPro
       onPointerDown={onPointerDown}
       onClick={() => open({ occurrence })}
     >
-      <span className="at">{timeOn(placed, day)}</span> <b>{occurrence.title}</b>
+      <span className="at">{timeOn(placed, day)}</span> <b dir="auto">{occurrence.title}</b>
       {occurrence.recurring ? (
-        <span className="quiet" title="Repeats">
+        <span className="quiet" title={t('Repeats')}>
           {' '}
-          ↻<span className="hidden">, repeats</span>
+          ↻<span className="hidden">{t(', repeats')}</span>
         </span>
       ) : null}
       {away ? <span className="quiet beneath">{away}</span> : null}
-      {occurrence.location ? <span className="quiet beneath">{occurrence.location}</span> : null}
+      {occurrence.location ? (
+        <span dir="auto" className="quiet beneath">
+          {occurrence.location}
+        </span>
+      ) : null}
     </button>
   );
 }

@@ -1,10 +1,11 @@
 // The hours of one day of the week grid: a button for each hour, which creates an event then, and above them the events and the present time.
 import type { KeyboardEvent, MouseEvent } from 'react';
+import { t } from '../ui/language';
 import type { Opened } from './CalendarView';
 import { EventButton } from './DayEvents';
-import { type Day, inWords } from './days';
+import { type Day, inWords, timeInWords } from './days';
 import { DAY_MIN, slotsOf } from './lanes';
-import { keyOf, type Placed } from './layoutEvents';
+import { keyOf, type Placed, timesInWords } from './layoutEvents';
 import { shownHour } from './reschedule';
 import type { Ghost, Press } from './useEventDrag';
 
@@ -74,7 +75,7 @@ export function DayHours({ day, placed, stop, now, ghost, press, open, onHourKey
           aria-hidden="true"
           style={{ insetBlockStart: percent(ghost.from), blockSize: percent(ghost.to - ghost.from) }}
         >
-          {clock(ghost.from)}–{clock(ghost.to)}
+          {timesInWords(clock(ghost.from), clock(ghost.to))}
         </div>
       ) : null}
       {now === null ? null : <div className="now" aria-hidden="true" style={{ insetBlockStart: percent(now) }} />}
@@ -96,6 +97,7 @@ interface HourButtonProps extends Pick<DayHoursProps, 'day' | 'open'> {
 function HourButton({ day, hour, isStop, open, onKeyDown }: HourButtonProps) {
   const time = clock(60 * hour);
   const isSkipped = shownHour(`${day}T${time}`) !== `${day}T${time}`;
+  const name = { day: inWords(day), time: timeInWords(time) };
   const create = (event: MouseEvent<HTMLElement>) => {
     const { top, height } = event.currentTarget.getBoundingClientRect();
     // A click by a key has no place: it means the hour itself.
@@ -108,7 +110,11 @@ function HourButton({ day, hour, isStop, open, onKeyDown }: HourButtonProps) {
       type="button"
       className={isSkipped ? 'hour skipped' : 'hour'}
       data-hour={`${day}T${time}`}
-      aria-label={`New event on ${inWords(day)} at ${time}${isSkipped ? ' (the clocks skip this hour)' : ''}`}
+      aria-label={
+        isSkipped
+          ? t('New event on {day} at {time} (the clocks skip this hour)', name)
+          : t('New event on {day} at {time}', name)
+      }
       tabIndex={isStop ? 0 : -1}
       onKeyDown={onKeyDown}
       onClick={create}

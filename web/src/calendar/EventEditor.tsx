@@ -5,9 +5,10 @@ import { api, ifMatch, Problem } from '../api/http';
 import { confirmed, Dialog } from '../ui/Dialog';
 import { Fact, Facts } from '../ui/Facts';
 import { Failed } from '../ui/Failed';
+import { message, t } from '../ui/language';
 import { ErrorNote, ReadOnlyKey, Waiting } from '../ui/parts';
 import type { Calendar, Opened } from './CalendarView';
-import { HERE, inShort, isZone, momentOf, wallAt } from './days';
+import { HERE, inShort, isZone, momentOf, timeInWords, wallAt, whenInWords } from './days';
 import {
   beginning,
   type Draft,
@@ -35,7 +36,7 @@ interface EventEditorProps {
 
 export function EventEditor({ calendar, opened, mayWrite, onClose }: EventEditorProps) {
   return 'day' in opened ? (
-    <Dialog title="New event" onClose={onClose}>
+    <Dialog title={t('New event')} onClose={onClose}>
       <EventForm calendar={calendar} before={newDraft(opened.day, opened.time)} known={null} onClose={onClose} />
     </Dialog>
   ) : (
@@ -74,7 +75,7 @@ function Known({
   return (
     <Dialog title={occurrence.title} onClose={onClose}>
       {event.isError ? <Failed reading={event} /> : series.isError ? <Failed reading={series} /> : null}
-      {!isRead && !event.isError && !series.isError ? <Waiting what="the event" /> : null}
+      {!isRead && !event.isError && !series.isError ? <Waiting what={t('the event')} /> : null}
       {isRead && mayWrite ? (
         <EventForm
           calendar={calendar}
@@ -93,17 +94,23 @@ function Read({ draft }: { draft: Draft }) {
   return (
     <>
       <Facts>
-        <Fact name="When">{inWordsOf(draft)}</Fact>
-        {draft.location ? <Fact name="Location">{draft.location}</Fact> : null}
+        <Fact name={t('When')}>{inWordsOf(draft)}</Fact>
+        {draft.location ? (
+          <Fact name={t('Location')}>
+            <bdi>{draft.location}</bdi>
+          </Fact>
+        ) : null}
         {draft.rrule ? (
-          <Fact name="Repeats">
+          <Fact name={t('Repeats')}>
             <code>{draft.rrule}</code>
           </Fact>
         ) : null}
       </Facts>
-      <p className="outcome">{draft.description}</p>
+      <p dir="auto" className="outcome">
+        {draft.description}
+      </p>
       <p className="quiet">
-        <ReadOnlyKey action="Changing events" />
+        <ReadOnlyKey action={t('Changing events')} />
       </p>
     </>
   );
@@ -111,25 +118,41 @@ function Read({ draft }: { draft: Draft }) {
 
 function inWordsOf(draft: Draft): string {
   const { startDay, startTime, endDay, endTime, allDay, timeZone } = draft;
-  if (allDay) return startDay === endDay ? inShort(startDay) : `${inShort(startDay)} – ${inShort(endDay)}`;
-  const end = startDay === endDay ? endTime : `${inShort(endDay)}, ${endTime}`;
-  return `${inShort(startDay)}, ${startTime} – ${end}, ${timeZone}`;
+  if (allDay && startDay === endDay) return inShort(startDay);
+  if (allDay) return t('{from} – {to}', { from: inShort(startDay), to: inShort(endDay) });
+  const from = whenInWords(`${startDay}T${startTime}`);
+  const to = startDay === endDay ? timeInWords(endTime) : whenInWords(`${endDay}T${endTime}`);
+  return t('{from} – {to}, {zone}', { from, to, zone: timeZone });
 }
 
-const SCOPES: Record<Scope, string> = {
-  this: 'Only this event',
-  following: 'This and following events',
-  all: 'All events',
+/** By name, as the question what is deleted, and after that. */
+const SCOPES: Record<Scope, { name: string; detail: string; deleted: string }> = {
+  this: {
+    name: t('Only this event'),
+    detail: t('Only this event.'),
+    deleted: message('Deleted “{title}” (only this event).'),
+  },
+  following: {
+    name: t('This and following events'),
+    detail: t('This and following events.'),
+    deleted: message('Deleted “{title}” (this and following events).'),
+  },
+  all: {
+    name: t('All events'),
+    detail: t('All events.'),
+    deleted: message('Deleted “{title}” (all events).'),
+  },
 };
+const DELETED = message('Deleted “{title}”.');
 /** The common recurrence rules. Any other rule is typed. */
 const RULES: Record<string, string> = {
-  '': 'Never',
-  'FREQ=DAILY': 'Daily',
-  'FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR': 'Every weekday (Monday to Friday)',
-  'FREQ=WEEKLY': 'Weekly',
-  'FREQ=WEEKLY;INTERVAL=2': 'Every 2 weeks',
-  'FREQ=MONTHLY': 'Monthly',
-  'FREQ=YEARLY': 'Yearly',
+  '': t('Never'),
+  'FREQ=DAILY': t('Daily'),
+  'FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR': t('Every weekday (Monday to Friday)'),
+  'FREQ=WEEKLY': t('Weekly'),
+  'FREQ=WEEKLY;INTERVAL=2': t('Every 2 weeks'),
+  'FREQ=MONTHLY': t('Monthly'),
+  'FREQ=YEARLY': t('Yearly'),
 };
 const OWN = 'own';
 
@@ -159,17 +182,17 @@ function EventForm({ calendar, before, moved, known, onClose }: EventFormProps) 
             headers: ifMatch(target.version),
           })
         : api(`/api/calendars/${calendar.id}/events`, { method: 'POST', body: requestOf(draft) }),
-    onSuccess: () => onClose(`Saved “${draft.title}”.`),
+    onSuccess: () => onClose(t('Saved “{title}”.', { title: draft.title })),
   });
   const remove = useMutation({
     mutationFn: async () => target && api(target.path, { method: 'DELETE', headers: ifMatch(target.version) }),
-    onSuccess: () => onClose(`Deleted “${before.title}”${comesBack ? ` (${SCOPES[scope].toLowerCase()})` : ''}.`),
+    onSuccess: () => onClose(t(comesBack ? SCOPES[scope].deleted : DELETED, { title: before.title })),
   });
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const fault = isZone(draft.timeZone)
       ? wrong(draft)
-      : `“${draft.timeZone}” is not a time zone. Use an IANA name such as Europe/Berlin.`;
+      : t('“{zone}” is not a time zone. Use an IANA name such as Europe/Berlin.', { zone: draft.timeZone });
     setBroken(fault);
     if (fault === null) save.mutate();
   };
@@ -180,26 +203,26 @@ function EventForm({ calendar, before, moved, known, onClose }: EventFormProps) 
     <form className="editor" onSubmit={submit}>
       {comesBack ? (
         <fieldset className="fields">
-          <legend>Repeating event. Apply the change to:</legend>
+          <legend>{t('Repeating event. Apply the change to:')}</legend>
           {(Object.keys(SCOPES) as Scope[]).map((name) => (
             <label key={name}>
               <input type="radio" name="scope" checked={scope === name} onChange={() => setScope(name)} />{' '}
-              {SCOPES[name]}
+              {SCOPES[name].name}
             </label>
           ))}
         </fieldset>
       ) : null}
       <label>
-        Title{' '}
+        {t('Title')}{' '}
         <input required maxLength={200} value={draft.title} onChange={(event) => set({ title: event.target.value })} />
       </label>
       <label className="check">
-        <input type="checkbox" checked={draft.allDay} onChange={(event) => set({ allDay: event.target.checked })} /> All
-        day
+        <input type="checkbox" checked={draft.allDay} onChange={(event) => set({ allDay: event.target.checked })} />{' '}
+        {t('All day')}
       </label>
       <div className="fields">
         <label>
-          {draft.allDay ? 'First day' : 'Starts'}{' '}
+          {draft.allDay ? t('First day') : t('Starts')}{' '}
           <input
             type="date"
             required
@@ -213,13 +236,13 @@ function EventForm({ calendar, before, moved, known, onClose }: EventFormProps) 
           <input
             type="time"
             required
-            aria-label="Start time"
+            aria-label={t('Start time')}
             value={draft.startTime}
             onChange={(event) => set({ startTime: event.target.value })}
           />
         )}
         <label>
-          {draft.allDay ? 'Last day' : 'Ends'}{' '}
+          {draft.allDay ? t('Last day') : t('Ends')}{' '}
           <input
             type="date"
             required
@@ -233,7 +256,7 @@ function EventForm({ calendar, before, moved, known, onClose }: EventFormProps) 
           <input
             type="time"
             required
-            aria-label="End time"
+            aria-label={t('End time')}
             value={draft.endTime}
             onChange={(event) => set({ endTime: event.target.value })}
           />
@@ -244,7 +267,7 @@ function EventForm({ calendar, before, moved, known, onClose }: EventFormProps) 
       {mayRule ? (
         <div className="fields">
           <label>
-            Repeats{' '}
+            {t('Repeats')}{' '}
             <select
               value={hasOwnRule ? OWN : draft.rrule}
               onChange={(event) => {
@@ -257,12 +280,12 @@ function EventForm({ calendar, before, moved, known, onClose }: EventFormProps) 
                   {words}
                 </option>
               ))}
-              <option value={OWN}>Custom rule</option>
+              <option value={OWN}>{t('Custom rule')}</option>
             </select>
           </label>
           {hasOwnRule ? (
             <input
-              aria-label="Rule (RFC 5545)"
+              aria-label={t('Rule (RFC 5545)')}
               required
               spellCheck={false}
               placeholder="FREQ=WEEKLY;BYDAY=MO,WE;COUNT=10"
@@ -273,11 +296,11 @@ function EventForm({ calendar, before, moved, known, onClose }: EventFormProps) 
         </div>
       ) : null}
       <label>
-        Location{' '}
+        {t('Location')}{' '}
         <input maxLength={500} value={draft.location} onChange={(event) => set({ location: event.target.value })} />
       </label>
       <label>
-        Description{' '}
+        {t('Description')}{' '}
         <textarea
           rows={3}
           maxLength={8000}
@@ -293,10 +316,10 @@ function EventForm({ calendar, before, moved, known, onClose }: EventFormProps) 
       <Refused error={save.error ?? remove.error} onClose={onClose} />
       <div className="controls">
         <button type="submit" className="primary" disabled={isBusy}>
-          {known ? 'Save' : 'Create event'}
+          {known ? t('Save') : t('Create event')}
         </button>
         <button type="button" onClick={() => onClose()}>
-          Cancel
+          {t('Cancel')}
         </button>
         <span className="fill" />
         {known ? (
@@ -305,13 +328,13 @@ function EventForm({ calendar, before, moved, known, onClose }: EventFormProps) 
             disabled={isBusy}
             onClick={() =>
               void confirmed({
-                title: `Delete “${before.title}”?`,
-                detail: comesBack ? `${SCOPES[scope]}.` : 'This can’t be undone.',
-                action: 'Delete event',
+                title: t('Delete “{title}”?', { title: before.title }),
+                detail: comesBack ? SCOPES[scope].detail : t('This can’t be undone.'),
+                action: t('Delete event'),
               }).then((isAgreed) => isAgreed && remove.mutate())
             }
           >
-            Delete
+            {t('Delete')}
           </button>
         ) : null}
       </div>
@@ -324,13 +347,10 @@ function Here({ draft }: { draft: Draft }) {
   if (draft.allDay || draft.timeZone === HERE || !isZone(draft.timeZone)) return null;
   const { start, end } = wallsOf(draft);
   if (Number.isNaN(Date.parse(start)) || Number.isNaN(Date.parse(end))) return null;
-  const shown = (wall: string) => {
-    const here = wallAt(momentOf(wall, draft.timeZone), HERE);
-    return `${inShort(here.slice(0, 10))}, ${here.slice(11)}`;
-  };
+  const shown = (wall: string) => whenInWords(wallAt(momentOf(wall, draft.timeZone), HERE));
   return (
     <p className="quiet" role="status">
-      In your time zone ({HERE}): {shown(start)} – {shown(end)}.
+      {t('In your time zone ({zone}): {start} – {end}.', { zone: HERE, start: shown(start), end: shown(end) })}
     </p>
   );
 }
@@ -342,11 +362,15 @@ function Refused({ error, onClose }: { error: Error | null; onClose: (message: s
   return (
     <div className="note bad" role="alert">
       <p>
-        Your change was not applied:{' '}
-        {error.code === 'event_not_found' ? 'the event was deleted in the meantime.' : `${error.message}.`}
+        {error.code === 'event_not_found'
+          ? t('Your change was not applied: the event was deleted in the meantime.')
+          : t('Your change was not applied: {reason}.', { reason: error.message })}
       </p>
-      <button type="button" onClick={() => onClose('Showing the current version. Open the event again to change it.')}>
-        Discard my changes and reload
+      <button
+        type="button"
+        onClick={() => onClose(t('Showing the current version. Open the event again to change it.'))}
+      >
+        {t('Discard my changes and reload')}
       </button>
     </div>
   );

@@ -3,6 +3,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { Dialog } from '../ui/Dialog';
+import { t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
 import type { Calendar } from './CalendarView';
 
@@ -23,14 +24,16 @@ export function Feed({ calendar, onClose }: { calendar: Calendar; onClose: () =>
   const failed = make.error ?? remove.error;
   const url = make.data?.url;
   return (
-    <Dialog title="Subscribe from another app" onClose={onClose}>
+    <Dialog title={t('Subscribe from another app')} onClose={onClose}>
       <p>
-        Other apps can subscribe to “{calendar.name}” at a feed address and receive its changes. Anyone who has the
-        address can read the whole calendar without signing in.
+        {t(
+          'Other apps can subscribe to “{name}” at a feed address and receive its changes. Anyone who has the address can read the whole calendar without signing in.',
+          { name: calendar.name },
+        )}
       </p>
       {url ? (
         <div className="note" role="status">
-          <p>Copy the address now. It will not be shown again.</p>
+          <p>{t('Copy the address now. It will not be shown again.')}</p>
           <p>
             <code className="address">{url}</code>
           </p>
@@ -44,14 +47,14 @@ export function Feed({ calendar, onClose }: { calendar: Calendar; onClose: () =>
               )
             }
           >
-            {isCopied ? 'Copied' : 'Copy'}
+            {isCopied ? t('Copied') : t('Copy')}
           </button>
         </div>
       ) : (
         <p role="status">
           {calendar.hasFeed
-            ? 'A feed address exists. Creating a new one stops the old one from working.'
-            : 'No feed address yet.'}
+            ? t('A feed address exists. Creating a new one stops the old one from working.')
+            : t('No feed address yet.')}
         </p>
       )}
       {failed ? <ErrorNote error={failed} /> : null}
@@ -64,11 +67,11 @@ export function Feed({ calendar, onClose }: { calendar: Calendar; onClose: () =>
             make.mutate();
           }}
         >
-          {calendar.hasFeed ? 'Create a new address' : 'Create an address'}
+          {calendar.hasFeed ? t('Create a new address') : t('Create an address')}
         </button>
         {calendar.hasFeed ? (
           <button type="button" disabled={remove.isPending} onClick={() => remove.mutate()}>
-            Delete address
+            {t('Delete address')}
           </button>
         ) : null}
       </div>

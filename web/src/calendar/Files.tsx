@@ -5,6 +5,7 @@ import { api, apiText, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { confirmed } from '../ui/Dialog';
 import { download } from '../ui/download';
+import { number, rich, t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
 import type { Calendar } from './CalendarView';
 import { Feed } from './Feed';
@@ -38,7 +39,7 @@ export function Files({ calendar, onRemoved, google }: FilesProps) {
   const bring = useMutation({
     mutationFn: (file: File) => {
       if (file.size > FILE_MAX_BYTES)
-        throw new Error(`“${file.name}” is larger than 5 MiB. Split it and import the parts.`);
+        throw new Error(t('“{name}” is larger than 5 MiB. Split it and import the parts.', { name: file.name }));
       return api<Schemas['ImportedBody']>(`${path}/import`, { method: 'POST', body: file.slice(0, file.size, KIND) });
     },
     onSuccess: () => queries.invalidateQueries({ queryKey: ['happening', calendar.id] }),
@@ -55,7 +56,7 @@ export function Files({ calendar, onRemoved, google }: FilesProps) {
     <>
       <div className="actions">
         <button type="button" disabled={take.isPending} onClick={() => take.mutate()}>
-          Export
+          {t('Export')}
         </button>
         {mayWrite ? (
           <>
@@ -64,7 +65,7 @@ export function Files({ calendar, onRemoved, google }: FilesProps) {
               type="file"
               accept={`.ics,${KIND}`}
               hidden
-              aria-label="iCalendar file"
+              aria-label={t('iCalendar file')}
               onChange={(event) => {
                 const file = event.target.files?.[0];
                 if (file) bring.mutate(file);
@@ -72,27 +73,27 @@ export function Files({ calendar, onRemoved, google }: FilesProps) {
               }}
             />
             <button type="button" disabled={bring.isPending} onClick={() => picker.current?.click()}>
-              {bring.isPending ? 'Importing…' : 'Import'}
+              {bring.isPending ? t('Importing…') : t('Import')}
             </button>
             <button type="button" onClick={() => setSubscribing(true)}>
-              Subscribe…
+              {t('Subscribe…')}
             </button>
             {google.isAvailable || isLinked ? (
               <button type="button" onClick={() => google.open(true)}>
-                Google…
+                {t('Google…')}
               </button>
             ) : null}
             <button
               type="button"
               onClick={() =>
                 void confirmed({
-                  title: `Delete the calendar “${calendar.name}” and all its events?`,
-                  detail: 'Export it first if you may need them again.',
-                  action: 'Delete calendar',
+                  title: t('Delete the calendar “{name}” and all its events?', { name: calendar.name }),
+                  detail: t('Export it first if you may need them again.'),
+                  action: t('Delete calendar'),
                 }).then((isAgreed) => isAgreed && remove.mutate())
               }
             >
-              Delete calendar
+              {t('Delete calendar')}
             </button>
           </>
         ) : null}
@@ -104,7 +105,9 @@ export function Files({ calendar, onRemoved, google }: FilesProps) {
       ) : null}
       {calendar.google === 'revoked' ? (
         <p className="note bad row">
-          Google access was revoked, so this calendar is no longer syncing. Reconnect or unlink it under “Google…”.
+          {t(
+            'Google access was revoked, so this calendar is no longer syncing. Reconnect or unlink it under “Google…”.',
+          )}
         </p>
       ) : null}
       {google.isOpen && mayWrite ? <Google calendar={calendar} link={link} onClose={() => google.open(false)} /> : null}
@@ -115,17 +118,22 @@ export function Files({ calendar, onRemoved, google }: FilesProps) {
 }
 
 function Report({ done, onClose }: { done: Schemas['ImportedBody']; onClose: () => void }) {
+  const counts = {
+    added: <b>{number(done.added)}</b>,
+    changed: <b>{number(done.changed)}</b>,
+    unchanged: <b>{number(done.unchanged)}</b>,
+    rejected: <b>{number(done.refused.length)}</b>,
+  };
   return (
-    <section className="note row" aria-label="Import result">
+    <section className="note row" aria-label={t('Import result')}>
       <p role="status">
-        <b>{done.added}</b> added, <b>{done.changed}</b> changed, <b>{done.unchanged}</b> unchanged,{' '}
-        <b>{done.refused.length}</b> rejected.{' '}
+        {rich('{added} added, {changed} changed, {unchanged} unchanged, {rejected} rejected.', counts)}{' '}
         <button type="button" className="small" onClick={onClose}>
-          Close report
+          {t('Close report')}
         </button>
       </p>
-      <ReportLines name="Rejected" items={done.refused} />
-      <ReportLines name="Imported with changes" items={done.notes} />
+      <ReportLines name={t('Rejected')} items={done.refused} />
+      <ReportLines name={t('Imported with changes')} items={done.notes} />
     </section>
   );
 }
@@ -137,18 +145,16 @@ function ReportLines({ name, items }: { name: string; items: Schemas['ToldBody']
     <>
       <h3>{name}</h3>
       <ul className="told-of">
-        {items.map(({ line, uid, why }, nth) => (
-          <li key={nth}>
-            Line {line}
-            {uid ? (
-              <>
-                {' '}
-                (<code>{uid}</code>)
-              </>
-            ) : null}
-            : {why}
-          </li>
-        ))}
+        {items.map(({ line, uid, why }, nth) => {
+          const where = number(line, { useGrouping: false });
+          return (
+            <li key={nth}>
+              {uid
+                ? rich('Line {line} ({uid}): {why}', { line: where, uid: <code>{uid}</code>, why })
+                : t('Line {line}: {why}', { line: where, why })}
+            </li>
+          );
+        })}
       </ul>
     </>
   );

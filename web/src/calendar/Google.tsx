@@ -5,6 +5,7 @@ import { api, type Schemas } from '../api/http';
 import { confirmed, Dialog } from '../ui/Dialog';
 import { Fact, Facts } from '../ui/Facts';
 import { Failed } from '../ui/Failed';
+import { t } from '../ui/language';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
 import type { Calendar } from './CalendarView';
 import { type GoogleLink, leaveFor, linkKey, linkPath, type useLink } from './google';
@@ -53,26 +54,28 @@ export function Google({ calendar, link, onClose }: GoogleProps) {
   const now = link.data;
   const toGoogle = (
     <button type="button" className="primary" disabled={isBusy} onClick={() => go.mutate()}>
-      Go to Google
+      {t('Go to Google')}
     </button>
   );
   return (
-    <Dialog title="Google Calendar" onClose={onClose}>
+    <Dialog title={t('Google Calendar')} onClose={onClose}>
       <div ref={content} tabIndex={-1} className="google">
-        {now === undefined && link.isPending ? <Waiting what="the Google link" /> : null}
+        {now === undefined && link.isPending ? <Waiting what={t('the Google link')} /> : null}
         {now === undefined && link.isError ? <Failed reading={link} /> : null}
         {now === null ? (
           <p>
-            Link “{calendar.name}” to one of your Google calendars to keep both in sync. Events that are created,
-            changed or deleted in one are updated in the other. If the same event was changed in both, Google&apos;s
-            version wins and a notice appears here.
+            {t(
+              "Link “{name}” to one of your Google calendars to keep both in sync. Events that are created, changed or deleted in one are updated in the other. If the same event was changed in both, Google's version wins and a notice appears here.",
+              { name: calendar.name },
+            )}
           </p>
         ) : null}
         {now?.state === 'choosing' ? <Choices choices={now.choices} isBusy={isBusy} onChosen={choose.mutate} /> : null}
         {now?.state === 'revoked' ? (
           <p className="note bad">
-            Google access was revoked, so syncing has stopped. Go to Google to allow access again, or unlink the
-            calendar.
+            {t(
+              'Google access was revoked, so syncing has stopped. Go to Google to allow access again, or unlink the calendar.',
+            )}
           </p>
         ) : null}
         {now && now.state !== 'choosing' ? <Standing link={now} /> : null}
@@ -81,12 +84,12 @@ export function Google({ calendar, link, onClose }: GoogleProps) {
           {now === null || now?.state === 'revoked' ? toGoogle : null}
           {now?.state === 'linked' ? (
             <button type="button" disabled={isBusy || sync.isPending || now.isSyncing} onClick={() => sync.mutate()}>
-              {now.isSyncing ? 'Syncing…' : 'Sync now'}
+              {now.isSyncing ? t('Syncing…') : t('Sync now')}
             </button>
           ) : null}
           {now?.state === 'choosing' ? (
             <button type="button" disabled={isBusy} onClick={() => unlink.mutate()}>
-              Cancel linking
+              {t('Cancel linking')}
             </button>
           ) : null}
           {now && now.state !== 'choosing' ? (
@@ -95,13 +98,13 @@ export function Google({ calendar, link, onClose }: GoogleProps) {
               disabled={isBusy}
               onClick={() =>
                 void confirmed({
-                  title: `Unlink “${calendar.name}” from Google?`,
-                  detail: 'Events stay in both calendars but no longer sync.',
-                  action: 'Unlink',
+                  title: t('Unlink “{name}” from Google?', { name: calendar.name }),
+                  detail: t('Events stay in both calendars but no longer sync.'),
+                  action: t('Unlink'),
                 }).then((isAgreed) => isAgreed && unlink.mutate())
               }
             >
-              Unlink…
+              {t('Unlink…')}
             </button>
           ) : null}
         </div>
@@ -124,25 +127,25 @@ function Choices({
     event.preventDefault();
     onChosen(String(new FormData(event.currentTarget).get('choice')));
   };
-  if (choices.length === 0) return <p className="note quiet">No Google calendars are available to link.</p>;
+  if (choices.length === 0) return <p className="note quiet">{t('No Google calendars are available to link.')}</p>;
   return (
     <form className="editor" onSubmit={submit}>
       <fieldset className="choices">
-        <legend>Choose a Google calendar</legend>
+        <legend>{t('Choose a Google calendar')}</legend>
         {choices.map(({ id, name, timeZone, isReadOnly, isPrimary }) => (
           <label key={id}>
             <input type="radio" name="choice" value={id} required /> {name}{' '}
             <span className="quiet">
-              {[isPrimary && 'primary', timeZone, isReadOnly && 'read-only: changes here are not sent to Google']
+              {[isPrimary && t('primary'), timeZone, isReadOnly && t('read-only: changes here are not sent to Google')]
                 .filter(Boolean)
-                .join(', ')}
+                .join(t(', '))}
             </span>
           </label>
         ))}
       </fieldset>
       <div className="controls">
         <button type="submit" className="primary" disabled={isBusy}>
-          Link
+          {t('Link')}
         </button>
       </div>
     </form>
@@ -154,19 +157,21 @@ function Standing({ link: { googleCalendar, syncedAt, isSyncing, waiting, proble
   return (
     <>
       <Facts>
-        <Fact name="Google calendar">
-          {googleCalendar?.name ?? 'Not chosen'}
+        <Fact name={t('Google calendar')}>
+          {googleCalendar?.name ?? t('Not chosen')}
           {googleCalendar?.isReadOnly ? (
-            <span className="quiet"> (read-only: changes here are not sent to Google)</span>
+            <span className="quiet"> {t('(read-only: changes here are not sent to Google)')}</span>
           ) : null}
         </Fact>
-        <Fact name="Last synced">
+        <Fact name={t('Last synced')}>
           <Ago at={syncedAt} />
         </Fact>
-        <Fact name="Waiting to sync">{waiting === 1 ? '1 change' : `${waiting} changes`}</Fact>
+        <Fact name={t('Waiting to sync')}>
+          {t('{count, plural, one {# change} other {# changes}}', { count: waiting })}
+        </Fact>
       </Facts>
       <p className="quiet" role="status">
-        {isSyncing ? 'Syncing…' : ''}
+        {isSyncing ? t('Syncing…') : ''}
       </p>
       {problem ? (
         <p className="note bad" role="alert">
@@ -175,7 +180,7 @@ function Standing({ link: { googleCalendar, syncedAt, isSyncing, waiting, proble
       ) : null}
       {notes.length === 0 ? null : (
         <>
-          <h3 id="recent-notices">Recent notices</h3>
+          <h3 id="recent-notices">{t('Recent notices')}</h3>
           {/* Long lists scroll: by keys, too. */}
           <ul className="told-of" aria-labelledby="recent-notices" tabIndex={0}>
             {notes.toReversed().map(({ at, text }, nth) => (

@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useEffect } from 'react';
 import { Problem } from '../api/http';
+import { t } from '../ui/language';
 import { ErrorNote, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import { sendConsent } from './consent';
@@ -10,14 +11,15 @@ import { linkKey } from './google';
 
 /** What is to be done about a refusal. */
 const ADVICE: Record<string, string> = {
-  consent_refused: 'Nothing was linked, and nothing was sent to Google. To try again, start from the calendar.',
-  consent_unknown:
+  consent_refused: t('Nothing was linked, and nothing was sent to Google. To try again, start from the calendar.'),
+  consent_unknown: t(
     'The response from Google has expired, was already used, or belongs to another user. Start again from the calendar.',
-  google_failed: 'Nothing was linked. Try again later from the calendar.',
+  ),
+  google_failed: t('Nothing was linked. Try again later from the calendar.'),
 };
 
 export function GoogleBack() {
-  useTitle('Google Calendar');
+  useTitle(t('Google Calendar'));
   const queries = useQueryClient();
   const navigate = useNavigate();
   // Never again by itself: what Google sends counts once.
@@ -41,20 +43,22 @@ export function GoogleBack() {
   const isOver = consent.isError || consent.data === null;
   return (
     <main id="main" className="page">
-      <h1>Google Calendar</h1>
+      <h1>{t('Google Calendar')}</h1>
       {consent.isError ? <ErrorNote error={consent.error} /> : null}
       {isOver ? (
         <>
           <p>
             {advice ??
-              'The response from Google can no longer be used. Check the calendar. If it is not linked, start again from there.'}
+              t(
+                'The response from Google can no longer be used. Check the calendar. If it is not linked, start again from there.',
+              )}
           </p>
           <Link to="/calendar" className="button">
-            Go to calendar
+            {t('Go to calendar')}
           </Link>
         </>
       ) : (
-        <Waiting what="the response from Google" />
+        <Waiting what={t('the response from Google')} />
       )}
     </main>
   );

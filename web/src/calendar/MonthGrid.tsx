@@ -1,7 +1,19 @@
 // Shows a month as a grid with arrow-key navigation. Tab moves from a day to its events; Enter creates an event.
 import { type KeyboardEvent, useEffect, useRef } from 'react';
+import { BACKWARD, FORWARD } from '../ui/arrows';
+import { t } from '../ui/language';
 import type { Opened } from './CalendarView';
-import { type Day, inWords, plusDays, plusMonths, weekdayInShort, weekdayInWords, weekOf } from './days';
+import {
+  type Day,
+  dayInMonth,
+  inWords,
+  plusDays,
+  plusMonths,
+  timeInWords,
+  weekdayInShort,
+  weekdayInWords,
+  weekOf,
+} from './days';
 import { elsewhere, keyOf, type Placed, timeOn } from './layoutEvents';
 
 /** Events that a day of the grid has room for; more are counted. */
@@ -21,8 +33,8 @@ interface MonthGridProps {
 function led(key: string, day: Day): Day | undefined {
   const week = weekOf(day);
   const ways: Record<string, Day | undefined> = {
-    ArrowLeft: plusDays(day, -1),
-    ArrowRight: plusDays(day, 1),
+    [BACKWARD]: plusDays(day, -1),
+    [FORWARD]: plusDays(day, 1),
     ArrowUp: plusDays(day, -7),
     ArrowDown: plusDays(day, 7),
     Home: week[0],
@@ -96,7 +108,7 @@ export function MonthGrid({ weeks, day, today, placed, go, open, mayWrite }: Mon
                   }}
                 >
                   <span className="of-month" aria-hidden="true">
-                    {Number(one.slice(8))}
+                    {dayInMonth(one)}
                   </span>
                   <span className="hidden">{inWords(one)}</span>
                   {here.slice(0, SHOWN).map((each) => (
@@ -110,11 +122,15 @@ export function MonthGrid({ weeks, day, today, placed, go, open, mayWrite }: Mon
                       tabIndex={one === day ? 0 : -1}
                       onClick={() => open({ occurrence: each.occurrence })}
                     >
-                      {each.from !== undefined && each.first === one ? <span className="at">{each.from}</span> : null}{' '}
-                      {each.occurrence.title}
+                      {each.from !== undefined && each.first === one ? (
+                        <span className="at">{timeInWords(each.from)}</span>
+                      ) : null}{' '}
+                      <bdi>{each.occurrence.title}</bdi>
                     </button>
                   ))}
-                  {here.length > SHOWN ? <span className="more">{here.length - SHOWN} more</span> : null}
+                  {here.length > SHOWN ? (
+                    <span className="more">{t('{count, plural, other {# more}}', { count: here.length - SHOWN })}</span>
+                  ) : null}
                   <span className="dots" aria-hidden="true">
                     {'•'.repeat(Math.min(here.length, SHOWN))}
                   </span>

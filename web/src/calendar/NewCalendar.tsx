@@ -2,6 +2,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import type { FormEvent } from 'react';
 import { api } from '../api/http';
+import { t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
 import type { Calendar } from './CalendarView';
 import { HERE } from './days';
@@ -24,13 +25,13 @@ export function NewCalendar({ onMade }: { onMade: (id: string) => void }) {
   return (
     <form className="editor" onSubmit={submit}>
       <label>
-        Name <input name="name" required maxLength={200} placeholder="Work" />
+        {t('Name')} <input name="name" required maxLength={200} placeholder={t('Work')} />
       </label>
       <ZoneField name="timeZone" defaultValue={HERE} />
       {make.isError ? <ErrorNote error={make.error} /> : null}
       <div className="controls">
         <button type="submit" className="primary" disabled={make.isPending}>
-          Create
+          {t('Create')}
         </button>
       </div>
     </form>

@@ -1,10 +1,12 @@
 // A week as columns of hours: events lie where their times are, all-day events above them. Enter or a click on an hour creates an event then; arrow
 // keys go from hour to hour. Events are dragged to other times; the editor does the same by the keyboard.
 import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
+import { BACKWARD, FORWARD } from '../ui/arrows';
+import { t } from '../ui/language';
 import type { Opened } from './CalendarView';
 import { EventButton, NewOnDay } from './DayEvents';
 import { clock, DayHours, HOURS } from './DayHours';
-import { type Day, HERE, inShort, inWords, wallAt } from './days';
+import { type Day, HERE, inShort, inWords, timeInWords, wallAt } from './days';
 import { minutesOf } from './lanes';
 import { keyOf, type Occurrence, type Placed } from './layoutEvents';
 import type { Part } from './reschedule';
@@ -44,8 +46,8 @@ export function WeekGrid({ days, today, placed, open, onDropped, mayWrite }: Wee
     const to = {
       ArrowUp: [column, hour - 1],
       ArrowDown: [column, hour + 1],
-      ArrowLeft: [column - 1, hour],
-      ArrowRight: [column + 1, hour],
+      [BACKWARD]: [column - 1, hour],
+      [FORWARD]: [column + 1, hour],
       Home: [0, hour],
       End: [days.length - 1, hour],
     }[event.key];
@@ -57,10 +59,10 @@ export function WeekGrid({ days, today, placed, open, onDropped, mayWrite }: Wee
     box.current?.querySelector<HTMLElement>(`[data-hour="${nextDay}T${clock(60 * nextHour)}"]`)?.focus();
   };
   return (
-    <section ref={box} className="week" aria-label="Week" tabIndex={0}>
+    <section ref={box} className="week" aria-label={t('Week')} tabIndex={0}>
       <ol className="clock" aria-hidden="true">
         {HOURS.map((hour) => (
-          <li key={hour}>{clock(60 * hour)}</li>
+          <li key={hour}>{timeInWords(clock(60 * hour))}</li>
         ))}
       </ol>
       {days.map((day) => {
@@ -71,7 +73,7 @@ export function WeekGrid({ days, today, placed, open, onDropped, mayWrite }: Wee
             <h3>
               <span className={day === today ? 'is-today' : undefined}>
                 {inShort(day)}
-                {day === today ? <span className="hidden">, today</span> : null}
+                {day === today ? <span className="hidden">{t(', today')}</span> : null}
               </span>
               {mayWrite ? <NewOnDay day={day} open={open} /> : null}
             </h3>

@@ -1,5 +1,6 @@
 // A field for a time zone name that suggests the zones the browser knows.
 import { type InputHTMLAttributes, useId } from 'react';
+import { t } from '../ui/language';
 
 const ZONES = Intl.supportedValuesOf('timeZone');
 
@@ -7,7 +8,7 @@ export function ZoneField(props: InputHTMLAttributes<HTMLInputElement>) {
   const id = useId();
   return (
     <label>
-      Time zone <input list={id} required spellCheck={false} placeholder="Europe/Berlin" {...props} />
+      {t('Time zone')} <input list={id} required spellCheck={false} placeholder="Europe/Berlin" {...props} />
       <datalist id={id}>
         {ZONES.map((zone) => (
           <option key={zone} value={zone} />

@@ -1,6 +1,8 @@
 // Converts between days, wall-clock times and moments. A day is `2026-11-23`; a wall-clock time is `2026-11-23T09:00`, without a zone. Both are
 // computed as if they were UTC, where each day has 24 hours.
 
+import { LOCALE, language, number, t } from '../ui/language';
+
 export type Day = string;
 export type Wall = string;
 
@@ -119,8 +121,14 @@ export function momentOf(wall: Wall, zone: string): number {
   return found.length > 0 ? Math.min(...found) : momentOf(plusMs(wall, HOUR_MS), zone);
 }
 
+const isEnglish = language === 'en';
+// Everywhere the months of the Gregorian calendar, which the grid shows; in English the day before the month.
+const formatOf = (options: Intl.DateTimeFormatOptions) =>
+  new Intl.DateTimeFormat(isEnglish ? 'en-GB' : LOCALE, { ...options, calendar: 'gregory', timeZone: 'UTC' });
+
 const worded = (options: Intl.DateTimeFormatOptions) => {
-  const format = new Intl.DateTimeFormat('en-GB', { ...options, timeZone: 'UTC' });
+  const format = formatOf(options);
+  if (!isEnglish) return (day: Day) => format.format(Date.parse(day));
   // What stands between the parts differs from browser to browser.
   const values = (parts: Intl.DateTimeFormatPart[]) =>
     parts.filter(({ type }) => type !== 'literal').map(({ value }) => value);
@@ -136,3 +144,14 @@ export const monthInWords = worded({ month: 'long', year: 'numeric' });
 export const weekdayInShort = worded({ weekday: 'short' });
 /** Monday */
 export const weekdayInWords = worded({ weekday: 'long' });
+/** 2026 */
+export const yearInWords = worded({ year: 'numeric' });
+/** 23 */
+export const dayInMonth = (day: Day) => number(Number(day.slice(8)));
+
+const timeFormat = formatOf({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+/** A time such as `09:30`, in the digits of the language. */
+export const timeInWords = (time: string) => timeFormat.format(Date.parse(`1970-01-01T${time}Z`));
+/** Mon 23 Nov, 09:30 */
+export const whenInWords = (wall: Wall) =>
+  t('{day}, {time}', { day: inShort(wall.slice(0, 10)), time: timeInWords(wall.slice(11)) });

@@ -1,5 +1,6 @@
 // The event draft of the editor, and the request that it becomes: only the fields that changed.
 import type { Schemas } from '../api/http';
+import { t } from '../ui/language';
 import { type Day, dayOf, HERE, momentOf, msBetween, plusDays, plusMs, type Wall, wallAt } from './days';
 import type { Occurrence } from './layoutEvents';
 
@@ -84,7 +85,9 @@ export function beginning(draft: Draft, startDay: Day): Draft {
 /** What is wrong, in words for who wrote it. */
 export function wrong(draft: Draft): string | null {
   const { start, end } = wallsOf(draft);
-  return end < start || (draft.allDay && end === start) ? 'The event ends before it starts. Choose a later end.' : null;
+  return end < start || (draft.allDay && end === start)
+    ? t('The event ends before it starts. Choose a later end.')
+    : null;
 }
 
 /** The request that creates an event. */

@@ -2,6 +2,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
 import { api, Problem, type Schemas } from '../api/http';
+import { t } from '../ui/language';
 import type { Calendar } from './CalendarView';
 
 export type GoogleLink = Schemas['GoogleLinkBody'];
@@ -56,7 +57,9 @@ export function leaveFor(address: string): void {
   const isSafe = protocol === 'https:' || (protocol === 'http:' && LOOPBACK.includes(hostname));
   if (!isSafe)
     throw new Error(
-      `The server returned “${protocol}//${hostname}” as Google's sign-in page, but only HTTPS pages are opened.`,
+      t("The server returned “{origin}” as Google's sign-in page, but only HTTPS pages are opened.", {
+        origin: `${protocol}//${hostname}`,
+      }),
     );
   location.assign(address);
 }

@@ -1,6 +1,7 @@
 // Places event occurrences on the days they touch, in the browser's time zone. All-day events keep their days in every zone.
 import type { Schemas } from '../api/http';
-import { type Day, daysFrom, HERE, localDay, plusDays, wallAt } from './days';
+import { t } from '../ui/language';
+import { type Day, daysFrom, HERE, localDay, plusDays, timeInWords, wallAt } from './days';
 
 export type Occurrence = Schemas['OccurrenceBody'];
 
@@ -50,13 +51,21 @@ export function byDay(occurrences: readonly Occurrence[], days: readonly Day[]):
 /** When it is on this day, in words. */
 export function timeOn({ first, last, from, to }: Placed, day: Day): string {
   if (from === undefined || to === undefined)
-    return first === last ? 'All day' : `Day ${daysFrom(first, day)} of ${daysFrom(first, last)}`;
-  if (first === last) return from === to ? from : `${from}–${to}`;
-  if (day === first) return `From ${from}`;
-  return day === last ? `Until ${to}` : 'All day';
+    return first === last
+      ? t('All day')
+      : t('Day {day} of {days}', { day: daysFrom(first, day), days: daysFrom(first, last) });
+  if (first === last) return from === to ? timeInWords(from) : timesInWords(from, to);
+  if (day === first) return t('From {time}', { time: timeInWords(from) });
+  return day === last ? t('Until {time}', { time: timeInWords(to) }) : t('All day');
+}
+
+/** From when to when on one day. */
+export function timesInWords(from: string, to: string): string {
+  return t('{from}–{to}', { from: timeInWords(from), to: timeInWords(to) });
 }
 
 /** Returns the start in the event's own time zone if it differs from the browser's; null for all-day events. */
 export function elsewhere({ allDay, start, timeZone }: Occurrence): string | null {
-  return allDay || timeZone === HERE ? null : `${start.slice(11, 16)} in ${timeZone}`;
+  if (allDay || timeZone === HERE) return null;
+  return t('{time} in {zone}', { time: timeInWords(start.slice(11, 16)), zone: timeZone });
 }

@@ -2,7 +2,8 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, ifMatch, Problem, type Schemas } from '../api/http';
-import { HERE, inShort, wallAt } from './days';
+import { t } from '../ui/language';
+import { HERE, inShort, timeInWords, wallAt } from './days';
 import type { EventBody } from './draft';
 import { keyOf, type Occurrence } from './layoutEvents';
 import { at, type Times } from './reschedule';
@@ -54,20 +55,32 @@ export function useReschedule(calendarId: string, onDone: (message: string) => v
     onSuccess: (_, { occurrence, times }) => {
       const start = wallAt(times.start, HERE);
       const end = wallAt(times.end, HERE);
-      onDone(`Moved “${occurrence.title}” to ${inShort(start.slice(0, 10))}, ${start.slice(11)}–${end.slice(11)}.`);
+      onDone(
+        t('Moved “{title}” to {day}, {from}–{to}.', {
+          title: occurrence.title,
+          day: inShort(start.slice(0, 10)),
+          from: timeInWords(start.slice(11)),
+          to: timeInWords(end.slice(11)),
+        }),
+      );
     },
     onError: (error, { occurrence, times }) => {
       show(at(occurrence, times), occurrence);
-      setUndone(`“${occurrence.title}” was not moved: ${reason(error)}`);
+      setUndone(notMoved(occurrence.title, error));
     },
     onSettled: () => queries.invalidateQueries({ queryKey }),
   });
   return { change: mutation.mutate, undone, forget: () => setUndone(null) };
 }
 
-function reason(error: Error): string {
+function notMoved(title: string, error: Error): string {
   if (error instanceof Stale || (error instanceof Problem && error.code === 'version_conflict'))
-    return 'someone else changed it in the meantime. The current version is shown. Move it again if needed.';
-  if (!(error instanceof Problem)) return 'the server did not respond. Try again.';
-  return error.status === 404 ? 'it was deleted in the meantime.' : `${error.message} (${error.code}).`;
+    return t(
+      '“{title}” was not moved: someone else changed it in the meantime. The current version is shown. Move it again if needed.',
+      { title },
+    );
+  if (!(error instanceof Problem))
+    return t('“{title}” was not moved: the server did not respond. Try again.', { title });
+  if (error.status === 404) return t('“{title}” was not moved: it was deleted in the meantime.', { title });
+  return t('“{title}” was not moved: {reason} ({code}).', { title, reason: error.message, code: error.code });
 }

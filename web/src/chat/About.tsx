@@ -7,6 +7,7 @@ import { useMe } from '../api/me';
 import { getOffline } from '../api/offline';
 import type { ProjectFocus, TranscriptView } from '../stream';
 import { IconButton } from '../ui/Button';
+import { message, t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
 import { keptChats } from './kept';
 
@@ -23,32 +24,53 @@ const TYPES = [
   'brain_dump',
 ];
 const TYPES_SHOWN: Record<string, string> = {
-  global: 'General',
-  project: 'Project',
-  calendar: 'Calendar',
-  project_create: 'Create a project',
-  project_audit: 'Audit a project',
-  project_forecast: 'Forecast a project',
-  daily_brief_update: 'Daily brief',
-  ontology: 'Ontology',
-  brain_dump: 'Brain dump',
+  global: t('General'),
+  project: t('Project'),
+  calendar: t('Calendar'),
+  project_create: t('Create a project'),
+  project_audit: t('Audit a project'),
+  project_forecast: t('Forecast a project'),
+  daily_brief_update: t('Daily brief'),
+  ontology: t('Ontology'),
+  brain_dump: t('Brain dump'),
 };
 /** Projects that are looked through. */
 const PROJECTS = 100;
 /** Projects that are offered at a time. */
 const OFFERED = 8;
 
-/** Parts of a project that a conversation may be about, as the API names their lists. */
-const PARTS = {
-  task: 'tasks',
-  goal: 'goals',
-  plan: 'plans',
-  document: 'documents',
-  milestone: 'milestones',
-  risk: 'risks',
-} as const;
+/** A kind of parts of a project. */
+interface Part {
+  /** As the API names it. */
+  list: string;
+  /** For people. */
+  name: string;
+  choose: string;
+  none: string;
+}
+/** Parts of a project that a conversation may be about. */
+const PARTS: Readonly<Record<string, Part>> = {
+  task: { list: 'tasks', name: t('task'), choose: t('Choose a task'), none: t('No tasks yet') },
+  goal: { list: 'goals', name: t('goal'), choose: t('Choose a goal'), none: t('No goals yet') },
+  plan: { list: 'plans', name: t('plan'), choose: t('Choose a plan'), none: t('No plans yet') },
+  document: { list: 'documents', name: t('document'), choose: t('Choose a document'), none: t('No documents yet') },
+  milestone: {
+    list: 'milestones',
+    name: t('milestone'),
+    choose: t('Choose a milestone'),
+    none: t('No milestones yet'),
+  },
+  risk: { list: 'risks', name: t('risk'), choose: t('Choose a risk'), none: t('No risks yet') },
+};
 /** Parts of one kind that are offered. */
 const PARTS_MAX = 100;
+
+/** How full the model's context is, by its state. */
+const USED: Record<NonNullable<TranscriptView['contextUsage']>['status'], string> = {
+  ok: message('{used} of {budget} tokens, ok'),
+  near_limit: message('{used} of {budget} tokens, near limit'),
+  over_budget: message('{used} of {budget} tokens, over budget'),
+};
 
 /** The stored conversation. Events that change it cause another request. */
 export function useStored(id: string, view: TranscriptView) {
@@ -88,15 +110,15 @@ export function About({ id, view }: { id: string; view: TranscriptView }) {
     await queries.invalidateQueries({ queryKey: ['conversation', id] });
   };
   return (
-    <div className="about" role="group" aria-label="Conversation context">
+    <div className="about" role="group" aria-label={t('Conversation context')}>
       {focus ? (
         <span className="chip">
-          {focus.projectName}
-          {focus.focusType ? ` › ${focus.focusType}` : ''}
+          <bdi>{focus.projectName}</bdi>
+          {focus.focusType ? ` › ${PARTS[focus.focusType]?.name ?? focus.focusType}` : ''}
           <IconButton
             icon={X}
-            label="Remove"
-            name={`Remove ${focus.projectName}`}
+            label={t('Remove')}
+            name={t('Remove {name}', { name: focus.projectName })}
             className="small"
             onClick={() => void set({ contextType: 'global' })}
           />
@@ -104,17 +126,17 @@ export function About({ id, view }: { id: string; view: TranscriptView }) {
       ) : null}
       <button type="button" className="plain small" aria-expanded={isChoosing} onClick={() => setChoosing(!isChoosing)}>
         <FolderPlus className="icon" />
-        {focus ? 'Change project' : 'Add project'}
+        {focus ? t('Change project') : t('Add project')}
       </button>
       <select
-        aria-label="Context"
+        aria-label={t('Context')}
         className="small"
         value={stored.data?.contextType ?? ''}
         onChange={(event) => void set({ contextType: event.target.value })}
       >
         {stored.data?.contextType ? null : (
           <option value="" disabled>
-            Mode: General
+            {t('Mode: General')}
           </option>
         )}
         {TYPES.map((type) => (
@@ -138,20 +160,20 @@ export function About({ id, view }: { id: string; view: TranscriptView }) {
 /** One thing of the project that the conversation is about. */
 function FocusedPart({ focus, onChoose }: { focus: ProjectFocus; onChoose: (focus: ProjectFocus) => void }) {
   const [kind, setKind] = useState(focus.focusType ?? '');
-  const list = kind in PARTS ? PARTS[kind as keyof typeof PARTS] : null;
+  const part = PARTS[kind];
   const parts = useQuery({
-    queryKey: ['parts', focus.projectId, list],
+    queryKey: ['parts', focus.projectId, part?.list],
     queryFn: () =>
       api<{ items: { id: string; name: string }[] }>(
-        `/api/onto/${list}?projectId=${focus.projectId}&limit=${PARTS_MAX}`,
+        `/api/onto/${part?.list}?projectId=${focus.projectId}&limit=${PARTS_MAX}`,
       ),
-    enabled: list !== null,
+    enabled: part !== undefined,
   });
   const { projectId, projectName } = focus;
   return (
     <>
       <select
-        aria-label="Project item"
+        aria-label={t('Project item')}
         className="small"
         value={kind}
         onChange={({ target: { value } }) => {
@@ -159,14 +181,16 @@ function FocusedPart({ focus, onChoose }: { focus: ProjectFocus; onChoose: (focu
           if (value === '' && focus.focusEntityId) onChoose({ projectId, projectName });
         }}
       >
-        <option value="">Whole project</option>
-        {Object.keys(PARTS).map((name) => (
-          <option key={name}>{name}</option>
+        <option value="">{t('Whole project')}</option>
+        {Object.entries(PARTS).map(([value, { name }]) => (
+          <option key={value} value={value}>
+            {name}
+          </option>
         ))}
       </select>
-      {list ? (
+      {part ? (
         <select
-          aria-label={`Choose a ${kind}`}
+          aria-label={part.choose}
           className="small"
           value={focus.focusType === kind ? (focus.focusEntityId ?? '') : ''}
           onChange={({ target: { value } }) =>
@@ -175,9 +199,7 @@ function FocusedPart({ focus, onChoose }: { focus: ProjectFocus; onChoose: (focu
             )
           }
         >
-          <option value="">
-            {parts.isSuccess && parts.data.items.length === 0 ? `No ${list} yet` : `Choose a ${kind}`}
-          </option>
+          <option value="">{parts.isSuccess && parts.data.items.length === 0 ? part.none : part.choose}</option>
           {parts.data?.items.map(({ id, name }) => (
             <option key={id} value={id}>
               {name}
@@ -191,11 +213,17 @@ function FocusedPart({ focus, onChoose }: { focus: ProjectFocus; onChoose: (focu
 
 function Meter({ usage }: { usage: NonNullable<TranscriptView['contextUsage']> }) {
   const { usagePercent, estimatedTokens, tokenBudget, status } = usage;
-  const tokens = `${estimatedTokens.toLocaleString('en')} of ${tokenBudget.toLocaleString('en')} tokens, ${status.replaceAll('_', ' ')}`;
+  const tokens = t(USED[status], { used: estimatedTokens, budget: tokenBudget });
   return (
     <span className={`usage ${status}`} title={tokens}>
-      <meter min={0} max={100} high={85} value={Math.min(usagePercent, 100)} aria-label={`Model context: ${tokens}`} />{' '}
-      {Math.round(usagePercent)} %
+      <meter
+        min={0}
+        max={100}
+        high={85}
+        value={Math.min(usagePercent, 100)}
+        aria-label={t('Model context: {tokens}', { tokens })}
+      />{' '}
+      {t('{percent} %', { percent: Math.round(usagePercent) })}
     </span>
   );
 }
@@ -224,8 +252,8 @@ function Projects({ onChoose, onLeave }: { onChoose: (focus: ProjectFocus) => vo
     >
       <input
         type="search"
-        aria-label="Search projects"
-        placeholder="Search projects"
+        aria-label={t('Search projects')}
+        placeholder={t('Search projects')}
         autoFocus
         value={words}
         onChange={(event) => setWords(event.target.value)}
@@ -237,7 +265,7 @@ function Projects({ onChoose, onLeave }: { onChoose: (focus: ProjectFocus) => vo
           if (first) onChoose({ projectId: first.id, projectName: first.name });
         }}
       />
-      <ul className="chips" aria-label="Projects">
+      <ul className="chips" aria-label={t('Projects')}>
         {found.slice(0, OFFERED).map((project) => (
           <li key={project.id}>
             <button
@@ -245,12 +273,12 @@ function Projects({ onChoose, onLeave }: { onChoose: (focus: ProjectFocus) => vo
               className="plain small"
               onClick={() => onChoose({ projectId: project.id, projectName: project.name })}
             >
-              {project.name}
+              <bdi>{project.name}</bdi>
             </button>
           </li>
         ))}
       </ul>
-      {projects.isSuccess && found.length === 0 ? <p className="quiet">No matching projects</p> : null}
+      {projects.isSuccess && found.length === 0 ? <p className="quiet">{t('No matching projects')}</p> : null}
       {projects.isError ? <ErrorNote error={projects.error} /> : null}
     </div>
   );

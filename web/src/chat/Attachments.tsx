@@ -1,4 +1,5 @@
 // Lists the files of a message or a tool result. Images are shown; all files can be downloaded.
+import { t } from '../ui/language';
 import { contentOf, isShownImage, type StoredFile, sizeOf } from './uploads';
 
 interface Props {
@@ -10,7 +11,7 @@ interface Props {
 export function Attachments({ files, addressOf = contentOf }: Props) {
   if (files.length === 0) return null;
   return (
-    <ul className="attachments" aria-label="Files">
+    <ul className="attachments" aria-label={t('Files')}>
       {files.map((file) => (
         <li key={file.fileId}>
           <a href={addressOf(file.fileId)} download={file.name}>

@@ -5,6 +5,7 @@ import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } fro
 import { useOffline } from '../api/offline';
 import { useConsoles } from '../consoles/consoles';
 import { client, type Item, type Turn, useTranscript } from '../stream';
+import { t } from '../ui/language';
 import { lazyPart } from '../ui/lazyView';
 import { NotFound } from '../ui/NotFound';
 import { ErrorNote } from '../ui/parts';
@@ -34,7 +35,7 @@ import { UserMessage } from './UserMessage';
 import type { StoredFile } from './uploads';
 import { useReady } from './useReady';
 
-const Pane = lazyPart(async () => (await import('../consoles/Pane')).default, 'the consoles');
+const Pane = lazyPart(async () => (await import('../consoles/Pane')).default, t('the consoles'));
 
 interface ChatViewProps {
   conversationId: string | null;
@@ -49,7 +50,7 @@ export function ChatView({ conversationId, message }: ChatViewProps) {
 /** The first words of a conversation that is not there yet. */
 function Begin() {
   const navigate = useNavigate();
-  useTitle('New chat');
+  useTitle(t('New chat'));
   const send = (message: string, attachments: readonly StoredFile[] = [], agentDefinitionId?: string) => {
     const place = newPlace();
     const sent = outbox.add({ place, message, attachments, agentDefinitionId });
@@ -63,8 +64,8 @@ function Begin() {
   return (
     <main id="main" className="talk empty">
       <div className="hello">
-        <h1>What would you like to know?</h1>
-        <p className="quiet">Leave any time. Answers keep running and wait for you here.</p>
+        <h1>{t('What would you like to know?')}</h1>
+        <p className="quiet">{t('Leave any time. Answers keep running and wait for you here.')}</p>
       </div>
       <Composer draft="new" chooseAgent onSend={send} />
       <Starters onChoose={(question) => void send(question)?.catch(toastError)} />
@@ -77,7 +78,7 @@ export function NewTalk({ place }: { place: string }) {
   const unsent = useUnsent(place);
   const conversation = conversationOf(place);
   const navigate = useNavigate();
-  useTitle('New chat');
+  useTitle(t('New chat'));
   useEffect(() => {
     if (conversation === undefined) return;
     moveDraft(place, conversation);
@@ -88,7 +89,7 @@ export function NewTalk({ place }: { place: string }) {
   return (
     <main id="main" className="talk">
       <div className="head">
-        <h1>New chat</h1>
+        <h1>{t('New chat')}</h1>
       </div>
       <div className="said">
         <ol className="items">
@@ -123,7 +124,7 @@ function Conversation({ id, message }: { id: string; message: string | undefined
           onClick={() => fold(isShown)}
         >
           <SquareTerminal className="icon" />
-          Consoles{consoles.open.length > 0 ? ` (${consoles.open.length})` : ''}
+          {consoles.open.length > 0 ? t('Consoles ({count})', { count: consoles.open.length }) : t('Consoles')}
           {pinned && !isShown ? <span className="quiet"> ◆ {pinned.about.title}</span> : null}
         </button>
       </Talk>
@@ -136,10 +137,10 @@ function Conversation({ id, message }: { id: string; message: string | undefined
 const RETRIED = ['failed', 'cancelled'];
 /** How an answer ended that the user has not seen yet, in the title of the page. */
 const ENDED: Partial<Record<Turn['status'], string>> = {
-  completed: 'Answer ready',
-  failed: 'Answer failed',
-  cancelled: 'Answer stopped',
-  paused: 'Answer paused',
+  completed: t('Answer ready'),
+  failed: t('Answer failed'),
+  cancelled: t('Answer stopped'),
+  paused: t('Answer paused'),
 };
 /** Number of items at the end of a conversation that are rendered first. */
 const NEAR_ITEMS = 6;
@@ -182,8 +183,8 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
   useKeeping(stored.data, live);
   const title = stored.data ? shownTitle(stored.data) : '';
   const ratings = useRatings(id, stored.data?.createdAt);
-  const ended = useReady(view, (status) => notify(title || 'Chat', ENDS[status] ?? '', id));
-  useTitle(title || 'Chat', ended ? ENDED[ended] : active !== undefined ? 'Answering' : undefined);
+  const ended = useReady(view, (status) => notify(title || t('Chat'), ENDS[status] ?? '', id));
+  useTitle(title || t('Chat'), ended ? ENDED[ended] : active !== undefined ? t('Answering') : undefined);
   useSeen(id, view);
   const linkedAt = linked === undefined ? -1 : view.items.findIndex((item) => holds(item, linked));
   useLinked(scroller, linked, linkedAt >= 0);
@@ -247,7 +248,7 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
   useEffect(() => {
     if (isMissing) forgetChat(id);
   }, [isMissing, id]);
-  if (isMissing) return <NotFound what="This chat" />;
+  if (isMissing) return <NotFound what={t('This chat')} />;
   return (
     <main id="main" className="talk">
       <Head id={id} title={title} metadata={stored.data?.metadata} view={view}>
@@ -259,7 +260,7 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
         // Read from here at will; it is not read out word by word while it grows.
         role="log"
         aria-live="off"
-        aria-label="Messages"
+        aria-label={t('Messages')}
         tabIndex={0}
         onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
           follows.current = scrollHeight - scrollTop - clientHeight < NEAR;
@@ -283,12 +284,14 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
           </ol>
           {isOffline && view.items.length === 0 ? (
             <p className="notice" role="status">
-              This device has no copy of this chat. It will be shown when the server can be reached again.
+              {t('This device has no copy of this chat. It will be shown when the server can be reached again.')}
             </p>
           ) : null}
           {view.notices.some(({ kind }) => kind === 'rewound') ? (
             <p className="notice" role="status">
-              The server's database has lost the end of this chat. This is what it still has: send lost messages again.
+              {t(
+                "The server's database has lost the end of this chat. This is what it still has: send lost messages again.",
+              )}
             </p>
           ) : null}
         </div>
@@ -297,8 +300,8 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
       {leftAt !== null ? (
         <div className="to-end">
           <button type="button" onClick={jump}>
-            <ArrowDown className="icon" /> Jump to the newest
-            {view.cursor > leftAt ? <span className="mark" role="img" aria-label="New" /> : null}
+            <ArrowDown className="icon" /> {t('Jump to the newest')}
+            {view.cursor > leftAt ? <span className="mark" role="img" aria-label={t('New')} /> : null}
           </button>
         </div>
       ) : null}
@@ -325,9 +328,9 @@ function keyOf(item: Item): string {
 /** Quiet while all is well. */
 function Connection({ status }: { status: string }) {
   const words = {
-    connecting: 'Connecting…',
-    paused: 'Paused while this page is hidden.',
-    offline: "You're offline. Answers keep running and will appear when you reconnect.",
+    connecting: t('Connecting…'),
+    paused: t('Paused while this page is hidden.'),
+    offline: t("You're offline. Answers keep running and will appear when you reconnect."),
   }[status];
   return (
     <p className="connection" role="status" aria-live="polite">

@@ -1,6 +1,7 @@
 // Lists the attachments of the message being written: text files, uploaded files, and uploads in progress.
 import { X } from 'lucide-react';
 import { IconButton } from '../ui/Button';
+import { t } from '../ui/language';
 import type { TextFile } from './files';
 import { contentOf, isShownImage, type StoredFile, sizeOf, type Upload } from './uploads';
 
@@ -15,35 +16,42 @@ interface Props {
 export function Chips({ files, attachments, uploads, onLeaveOut, onRetry }: Props) {
   if (files.length + attachments.length + uploads.length === 0) return null;
   const leaveOut = (name: string, what: TextFile | StoredFile | Upload) => (
-    <IconButton icon={X} label="Remove" name={`Remove ${name}`} className="small" onClick={() => onLeaveOut(what)} />
+    <IconButton
+      icon={X}
+      label={t('Remove')}
+      name={t('Remove {name}', { name })}
+      className="small"
+      onClick={() => onLeaveOut(what)}
+    />
   );
   return (
-    <ul className="chips" aria-label="Attached files">
+    <ul className="chips" aria-label={t('Attached files')}>
       {files.map((file, nth) => (
         <li key={nth}>
-          {file.name} <span className="quiet">{file.content.length.toLocaleString('en')} characters</span>
+          <bdi>{file.name}</bdi>{' '}
+          <span className="quiet">{t('{count, plural, other {# characters}}', { count: file.content.length })}</span>
           {leaveOut(file.name, file)}
         </li>
       ))}
       {attachments.map((file) => (
         <li key={file.fileId}>
           {isShownImage(file.mediaType) ? <img src={contentOf(file.fileId)} alt="" /> : null}
-          {file.name} <span className="quiet">{sizeOf(file.sizeBytes)}</span>
+          <bdi>{file.name}</bdi> <span className="quiet">{sizeOf(file.sizeBytes)}</span>
           {leaveOut(file.name, file)}
         </li>
       ))}
       {uploads.map((one) => (
         <li key={one.key}>
-          {one.file.name}{' '}
+          <bdi>{one.file.name}</bdi>{' '}
           {one.error === undefined ? (
-            <progress aria-label={`Uploading ${one.file.name}`} value={one.progress} max={1} />
+            <progress aria-label={t('Uploading {name}', { name: one.file.name })} value={one.progress} max={1} />
           ) : (
             <>
               <span role="alert" className="bad">
-                was not attached: {one.error}
+                {t('was not attached: {reason}', { reason: one.error })}
               </span>{' '}
               <button type="button" className="small" onClick={() => onRetry(one)}>
-                Retry
+                {t('Retry')}
               </button>
             </>
           )}

@@ -1,10 +1,11 @@
 // A block of code: its language, what can be done with it, and its text. Finished blocks are highlighted, and diagrams drawn on request.
 import { type ReactNode, useEffect, useState } from 'react';
 import { inTurn } from '../ui/inTurn';
+import { t } from '../ui/language';
 import { lazyPart } from '../ui/lazyView';
 import { CopyButton } from '../ui/parts';
 
-const Diagram = lazyPart(async () => (await import('./Diagram')).Diagram, 'the diagram');
+const Diagram = lazyPart(async () => (await import('./Diagram')).Diagram, t('the diagram'));
 
 interface Props {
   /** As its fence names it. */
@@ -30,10 +31,10 @@ export function CodeBlock({ language, code, children }: Props) {
               className="plain small"
               onClick={() => setDiagram(diagram === 'none' ? 'wanted' : 'none')}
             >
-              {diagram === 'none' ? 'Draw diagram' : 'Show source'}
+              {diagram === 'none' ? t('Draw diagram') : t('Show source')}
             </button>
           ) : null}
-          <CopyButton text={() => code} of="the code" />
+          <CopyButton text={() => code} of={t('the code')} />
         </span>
       </div>
       {diagram === 'none' ? null : <Diagram source={code} onDrawn={() => setDiagram('drawn')} />}

@@ -2,6 +2,7 @@
 import { ArrowUp, CornerUpRight, ListPlus, Mic, MicOff, Paperclip, Square } from 'lucide-react';
 import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react';
 import { IconButton } from '../ui/Button';
+import { t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
 import { useAgents } from './agents';
 import { Chips } from './Chips';
@@ -87,9 +88,9 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
   // Why it can't be sent yet.
   const lacks =
     isEmpty && attachments.length > 0
-      ? 'Write what to do with the files.'
+      ? t('Write what to do with the files.')
       : isUploading
-        ? 'You can send the message once its files are uploaded.'
+        ? t('You can send the message once its files are uploaded.')
         : '';
   const hand = async (over: (message: string) => Promise<unknown> | null) => {
     if (isEmpty || isHeld || isUploading) return;
@@ -152,7 +153,7 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
     >
       <div className="box">
         <label htmlFor="words" className="hidden">
-          Message
+          {t('Message')}
         </label>
         <textarea
           id="words"
@@ -160,7 +161,7 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
           rows={1}
           value={words}
           readOnly={isHeld}
-          placeholder={isBusy ? 'Queue a follow-up, or steer the current answer' : 'Ask anything'}
+          placeholder={isBusy ? t('Queue a follow-up, or steer the current answer') : t('Ask anything')}
           onChange={(event) => write({ words: event.target.value })}
           onKeyDown={onKeyDown}
           onPaste={(event) => {
@@ -171,7 +172,7 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
         />
         <Chips files={files} attachments={attachments} uploads={uploads} onLeaveOut={leaveOut} onRetry={retry} />
         <p className="drop quiet" hidden={!isOver}>
-          Drop files to attach them
+          {t('Drop files to attach them')}
         </p>
         <div className="controls">
           <input
@@ -179,7 +180,7 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
             type="file"
             multiple
             hidden
-            aria-label="Attach files"
+            aria-label={t('Attach files')}
             onChange={(event) => {
               void attach(event.target.files ?? []);
               event.target.value = '';
@@ -187,18 +188,18 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
           />
           <IconButton
             icon={Paperclip}
-            label="Attach images, PDF, audio or text files"
+            label={t('Attach images, PDF, audio or text files')}
             onClick={() => picker.current?.click()}
           />
           {chooseAgent && agents.length > 0 ? (
             <select
-              aria-label="Agent"
+              aria-label={t('Agent')}
               className="small agent"
               title={description}
               value={chosen}
               onChange={(event) => setAgent(event.target.value)}
             >
-              <option value={PLAIN}>No agent (plain chat)</option>
+              <option value={PLAIN}>{t('No agent (plain chat)')}</option>
               {agents.map((one) => (
                 <option key={one.id} value={one.id} title={one.description}>
                   {one.name}
@@ -210,7 +211,7 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
           {dictation.isOffered ? (
             <IconButton
               icon={dictation.isListening ? MicOff : Mic}
-              label={dictation.isListening ? 'Stop dictation' : 'Dictate'}
+              label={dictation.isListening ? t('Stop dictation') : t('Dictate')}
               className={dictation.isListening ? 'listening' : ''}
               onClick={dictation.toggle}
             />
@@ -222,20 +223,22 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
               disabled={isEmpty || attachments.length > 0 || uploads.length > 0}
               title={
                 attachments.length > 0
-                  ? 'Files can’t be added to the current answer. Queue the message instead.'
-                  : 'The agent takes this into account in its next step'
+                  ? t('Files can’t be added to the current answer. Queue the message instead.')
+                  : t('The agent takes this into account in its next step')
               }
               onClick={() => void hand(onSteer)}
             >
-              <CornerUpRight className="icon" /> Steer
+              <CornerUpRight className="icon" /> {t('Steer')}
             </button>
           ) : null}
-          {onStop ? <IconButton icon={Square} label="Stop" keys="Escape" className="stop" onClick={stop} /> : null}
+          {onStop ? (
+            <IconButton icon={Square} label={t('Stop')} keys={t('Escape')} className="stop" onClick={stop} />
+          ) : null}
           <IconButton
             type="submit"
             icon={isBusy ? ListPlus : ArrowUp}
-            label={isBusy ? 'Queue' : 'Send'}
-            keys="Enter"
+            label={isBusy ? t('Queue') : t('Send')}
+            keys={t('Enter')}
             className="primary"
             disabled={isEmpty || isUploading}
           />
@@ -245,17 +248,22 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
         {lacks}
       </p>
       <p className="note quiet" role="status" hidden={!dictation.isListening}>
-        {dictation.isListening ? `Listening… ${dictation.unsure}` : ''}
+        {dictation.isListening ? t('Listening… {words}', { words: dictation.unsure }) : ''}
       </p>
       {dictation.error ? <ErrorNote error={dictation.error} /> : null}
       {unfit ? <ErrorNote error={unfit} /> : null}
       {isUnkept ? (
         <p className="note" role="status">
-          This browser can&apos;t store the message: its storage is full or blocked. Keep this page open until the
-          message is sent; it stays in the field until then.
+          {t(
+            "This browser can't store the message: its storage is full or blocked. Keep this page open until the message is sent; it stays in the field until then.",
+          )}
         </p>
       ) : null}
-      {chooseAgent && description ? <p className="about-agent quiet">{description}</p> : null}
+      {chooseAgent && description ? (
+        <p dir="auto" className="about-agent quiet">
+          {description}
+        </p>
+      ) : null}
       {about}
     </form>
   );

@@ -6,13 +6,14 @@ import { type KeyboardEvent, useCallback, useRef, useState } from 'react';
 import { api } from '../api/http';
 import { useOffline } from '../api/offline';
 import { IconButton } from '../ui/Button';
+import { t } from '../ui/language';
 import { lazyPart } from '../ui/lazyView';
 import { Menu, MenuItem } from '../ui/Menu';
 import { ErrorNote } from '../ui/parts';
 import { useLater } from '../ui/useLater';
 import { useActivity } from './activity';
 import { useActions } from './list/actions';
-import { counted, useBulk } from './list/bulk';
+import { useBulk } from './list/bulk';
 import { ListProvider } from './list/ChatRows';
 import type { Chat, Folder } from './list/chats';
 import { AllChats, ArchivedChats, KeptChats } from './list/Lists';
@@ -22,10 +23,10 @@ import { useOutbox } from './outbox';
 import { useUnread } from './seen';
 import { shownTitle } from './titles';
 
-const NameFolder = lazyPart(async () => (await import('./list/FolderDialogs')).NameFolder, 'the folder');
-const MoveToFolder = lazyPart(async () => (await import('./list/FolderDialogs')).MoveToFolder, 'the folders');
-const Found = lazyPart(async () => (await import('./list/Found')).Found, 'the results');
-const SelectionBar = lazyPart(async () => (await import('./list/SelectionBar')).SelectionBar, 'the actions');
+const NameFolder = lazyPart(async () => (await import('./list/FolderDialogs')).NameFolder, t('the folder'));
+const MoveToFolder = lazyPart(async () => (await import('./list/FolderDialogs')).MoveToFolder, t('the folders'));
+const Found = lazyPart(async () => (await import('./list/Found')).Found, t('the results'));
+const SelectionBar = lazyPart(async () => (await import('./list/SelectionBar')).SelectionBar, t('the actions'));
 
 /** Pause in typing after which the search starts, in milliseconds. */
 const TYPING_MS = 250;
@@ -86,14 +87,14 @@ export function Conversations({ current }: { current: string | null }) {
     if (to !== null && event.shiftKey && selected !== null) selection.extend(rows.stop, to);
   };
   return (
-    <nav className="conversations" aria-label="Chats" onKeyDown={onKeyDown}>
+    <nav className="conversations" aria-label={t('Chats')} onKeyDown={onKeyDown}>
       <div className="tools">
         <div className="first">
           <Link to="/" className="side-link">
-            <SquarePen className="icon" /> New chat
+            <SquarePen className="icon" /> {t('New chat')}
           </Link>
           <Menu
-            trigger={<IconButton icon={Ellipsis} label="List options" />}
+            trigger={<IconButton icon={Ellipsis} label={t('List options')} />}
             onCloseAutoFocus={(event) => {
               if (!isBeginning.current) return;
               isBeginning.current = false;
@@ -103,7 +104,7 @@ export function Conversations({ current }: { current: string | null }) {
             }}
           >
             <MenuItem icon={FolderPlus} onSelect={() => setAsked({ what: 'name' })}>
-              New folder
+              {t('New folder')}
             </MenuItem>
             <MenuItem
               icon={ListChecks}
@@ -112,10 +113,10 @@ export function Conversations({ current }: { current: string | null }) {
                 selection.begin();
               }}
             >
-              Select chats
+              {t('Select chats')}
             </MenuItem>
             <MenuItem icon={Archive} onSelect={() => showArchive(true)}>
-              Archived chats
+              {t('Archived chats')}
             </MenuItem>
           </Menu>
         </div>
@@ -123,8 +124,8 @@ export function Conversations({ current }: { current: string | null }) {
           <Search className="icon" />
           <input
             type="search"
-            aria-label="Search chats"
-            placeholder="Search chats"
+            aria-label={t('Search chats')}
+            placeholder={t('Search chats')}
             maxLength={200}
             value={words}
             onChange={(event) => setWords(event.target.value)}
@@ -174,7 +175,7 @@ export function Conversations({ current }: { current: string | null }) {
       {asked?.what === 'name' ? <NameFolder folder={asked.folder} onSaved={changed} onClose={closeDialog} /> : null}
       {asked?.what === 'move' ? (
         <MoveToFolder
-          title={`Move “${shownTitle(asked.chat)}”`}
+          title={t('Move “{title}”', { title: shownTitle(asked.chat) })}
           from={asked.chat.marks?.folderId ?? null}
           onMove={async (folderId) => {
             await api(`/api/conversations/${asked.chat.id}`, { method: 'PATCH', body: { folderId } });
@@ -186,7 +187,7 @@ export function Conversations({ current }: { current: string | null }) {
       ) : null}
       {asked?.what === 'move selected' ? (
         <MoveToFolder
-          title={`Move ${counted(asked.count)}`}
+          title={t('Move {count, plural, one {# chat} other {# chats}}', { count: asked.count })}
           from={null}
           onMove={(folderId) => bulk.act('move', folderId)}
           onClose={closeDialog}

@@ -4,6 +4,7 @@ import { Link } from '@tanstack/react-router';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import type { ToolCall } from '../stream';
+import { message, t } from '../ui/language';
 
 /** The tool whose calls make tasks. */
 export const MAKES_TASKS = 'create_tasks';
@@ -11,7 +12,20 @@ export const MAKES_TASKS = 'create_tasks';
 const LIVE_MS = 2_000;
 /** The call is of the newest ones. */
 const LOOKED_AT = 20;
-const ORDER = ['completed', 'in_progress', 'failed', 'skipped', 'pending'];
+/** The states of tasks, in the order of their counts. */
+const COUNTED = {
+  completed: message('{count} completed'),
+  in_progress: message('{count} in progress'),
+  failed: message('{count} failed'),
+  skipped: message('{count} skipped'),
+  pending: message('{count} pending'),
+};
+/** How all of them ended. */
+const ENDED: Readonly<Record<string, string>> = {
+  completed: message('completed: {tasks}'),
+  failed: message('failed: {tasks}'),
+  cancelled: message('cancelled: {tasks}'),
+};
 
 export function DagProgress({ call, runId }: { call: ToolCall; runId: string }) {
   const me = useMe();
@@ -32,19 +46,20 @@ export function DagProgress({ call, runId }: { call: ToolCall; runId: string }) 
     refetchInterval: ({ state }) => (state.data?.finishedAt ? false : LIVE_MS),
   });
   if (!dag.data) return null;
-  const { counts, finishedAt } = dag.data;
+  const { counts, finishedAt, state } = dag.data;
   const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
   const over = all - (counts.pending ?? 0) - (counts.in_progress ?? 0);
-  const words = ORDER.filter((state) => counts[state]).map((state) => `${counts[state]} ${state.replaceAll('_', ' ')}`);
+  const tasks = Object.entries(COUNTED)
+    .flatMap(([state, words]) => (counts[state] ? [t(words, { count: counts[state] })] : []))
+    .join(t(', '));
   return (
     <p className="dag">
-      <Link to="/tasks/$id" params={{ id: dag.data.id }}>
-        {dag.data.name || 'Tasks'}
+      <Link dir="auto" to="/tasks/$id" params={{ id: dag.data.id }}>
+        {dag.data.name || t('Tasks')}
       </Link>
-      <progress value={over} max={all} aria-label={`${over} of ${all} tasks finished`} />
+      <progress value={over} max={all} aria-label={t('{over} of {all} tasks finished', { over, all })} />
       <span className="quiet" role="status">
-        {finishedAt ? `${dag.data.state}: ` : ''}
-        {words.join(', ')}
+        {finishedAt ? t(ENDED[state] ?? '{state}: {tasks}', { state, tasks }) : tasks}
       </span>
     </p>
   );

@@ -1,5 +1,6 @@
 // Draws the diagram of a block of code as a picture. Loaded with the first one.
 import { useEffect, useRef, useState } from 'react';
+import { t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
 import { useLook } from '../ui/theme';
 import { drawDiagram } from './drawDiagram';
@@ -34,14 +35,14 @@ function Picture({ source, onDrawn }: Props) {
   }, [source]);
   return (
     // What scrolls can be scrolled by keys.
-    <section ref={place} className="diagram scroller" aria-label="Diagram" tabIndex={0}>
+    <section ref={place} className="diagram scroller" aria-label={t('Diagram')} tabIndex={0}>
       {error ? <ErrorNote error={error} /> : null}
       {address !== null && !error ? (
         <img
           src={address}
-          alt="Drawn from the source of this block"
+          alt={t('Drawn from the source of this block')}
           onLoad={onDrawn}
-          onError={() => setError(new Error("The browser can't show this diagram."))}
+          onError={() => setError(new Error(t("The browser can't show this diagram.")))}
         />
       ) : null}
     </section>

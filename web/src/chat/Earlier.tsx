@@ -2,6 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { type RefObject, useState } from 'react';
 import { Failed } from '../ui/Failed';
+import { t } from '../ui/language';
 import { Waiting } from '../ui/parts';
 import { Exchanges, readBefore } from './Exchanges';
 import { useLinked } from './linked';
@@ -37,15 +38,15 @@ export function Earlier({ conversationId, before, linked, scroller }: Props) {
   const hasMore = earlier.data === undefined ? !earlier.isFetching : shown < messages.length;
   if (earlier.isError) return <Failed reading={earlier} />;
   return (
-    <section className="earlier" aria-label="Earlier messages">
-      {earlier.isFetching ? <Waiting what="earlier messages" /> : null}
+    <section className="earlier" aria-label={t('Earlier messages')}>
+      {earlier.isFetching ? <Waiting what={t('earlier messages')} /> : null}
       {hasMore ? (
         <button type="button" className="small" onClick={() => setCount(shown + STEP)}>
-          Show earlier messages
+          {t('Show earlier messages')}
         </button>
       ) : null}
       {linked !== undefined && earlier.isSuccess && at < 0 ? <NotHere /> : null}
-      {shown > 0 ? <Exchanges messages={messages.slice(-shown)} place="earlier" linked={linked} /> : null}
+      {shown > 0 ? <Exchanges messages={messages.slice(-shown)} place={t('earlier')} linked={linked} /> : null}
     </section>
   );
 }
@@ -54,7 +55,7 @@ export function Earlier({ conversationId, before, linked, scroller }: Props) {
 export function NotHere() {
   return (
     <p className="notice" role="status">
-      The linked message was not found in this chat. It may have been deleted.
+      {t('The linked message was not found in this chat. It may have been deleted.')}
     </p>
   );
 }

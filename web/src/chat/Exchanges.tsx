@@ -1,5 +1,6 @@
 // Messages that were exchanged before those that the page follows, as they were stored.
 import { api, type Schemas } from '../api/http';
+import { t } from '../ui/language';
 import { splitFiles } from './files';
 import { linkedAs } from './linked';
 import { Markdown } from './Markdown';
@@ -24,16 +25,16 @@ export function Exchanges({ messages, place, linked }: Props) {
       {messages.map(({ id, role, content }) => (
         <li key={id} {...(id === linked ? linkedAs(id) : {})}>
           {role === 'user' ? (
-            <article className="mine" aria-label={`You, ${place}`}>
-              <p>
+            <article className="mine" aria-label={t('You, {place}', { place })}>
+              <p dir="auto">
                 {splitFiles(content).words ||
                   splitFiles(content)
                     .files.map(({ name }) => name)
-                    .join(', ')}
+                    .join(t(', '))}
               </p>
             </article>
           ) : (
-            <article className="before" aria-label={`Answer, ${place}`}>
+            <article className="before" aria-label={t('Answer, {place}', { place })}>
               <Markdown text={content} isLive={false} />
             </article>
           )}

@@ -2,12 +2,13 @@
 import { MessageSquare, MessageSquareText, ThumbsDown, ThumbsUp } from 'lucide-react';
 import { type FormEvent, useRef, useState } from 'react';
 import { IconButton } from '../ui/Button';
+import { t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
 import { type Rating, useRate } from './ratings';
 
 const CHOICES = [
-  { helped: true, icon: ThumbsUp, name: 'Helpful' },
-  { helped: false, icon: ThumbsDown, name: 'Not helpful' },
+  { helped: true, icon: ThumbsUp, name: t('Helpful') },
+  { helped: false, icon: ThumbsDown, name: t('Not helpful') },
 ];
 /** As the API takes it, in characters. */
 const COMMENT_MAX = 2_000;
@@ -39,10 +40,10 @@ export function Feedback({ messageId, given }: { messageId: string; given: Ratin
   };
   return (
     <>
-      <span role="group" aria-label="Did this answer help?" className="group">
+      <span role="group" aria-label={t('Did this answer help?')} className="group">
         {CHOICES.map(({ helped, icon, name }) => (
           <IconButton
-            key={name}
+            key={String(helped)}
             icon={icon}
             label={name}
             aria-pressed={given?.helped === helped}
@@ -53,7 +54,7 @@ export function Feedback({ messageId, given }: { messageId: string; given: Ratin
           <IconButton
             ref={opener}
             icon={given.comment ? MessageSquareText : MessageSquare}
-            label={given.comment ? 'Change your comment' : 'Add a comment'}
+            label={given.comment ? t('Change your comment') : t('Add a comment')}
             aria-expanded={isCommenting}
             onClick={() => setCommenting(!isCommenting)}
           />
@@ -87,8 +88,8 @@ function Comment({ words, onSave, onClose }: CommentProps) {
   return (
     <form className="comment" onSubmit={save}>
       <textarea
-        aria-label="Comment on this answer"
-        placeholder="What was good, or what was missing?"
+        aria-label={t('Comment on this answer')}
+        placeholder={t('What was good, or what was missing?')}
         rows={3}
         maxLength={COMMENT_MAX}
         autoFocus
@@ -100,10 +101,10 @@ function Comment({ words, onSave, onClose }: CommentProps) {
       />
       <div className="controls">
         <button type="submit" className="small" disabled={text.trim() === words}>
-          Save comment
+          {t('Save comment')}
         </button>
         <button type="button" className="small" onClick={onClose}>
-          Cancel
+          {t('Cancel')}
         </button>
       </div>
     </form>

@@ -1,6 +1,7 @@
 // A formula of an answer. Until what draws it is loaded, and where it is not valid, its source is shown.
 import { useEffect, useRef, useState } from 'react';
 import { inTurn } from '../ui/inTurn';
+import { t } from '../ui/language';
 import type { Source } from './formulas';
 
 export function Formula({ tex, isDisplay, source }: Source) {
@@ -26,7 +27,7 @@ export function Formula({ tex, isDisplay, source }: Source) {
     // What scrolls can be scrolled by keys.
     <span
       className={isDisplay ? 'formula display' : 'formula'}
-      {...(isScrolled && { role: 'group', 'aria-label': 'Formula', tabIndex: 0 })}
+      {...(isScrolled && { role: 'group', 'aria-label': t('Formula'), tabIndex: 0 })}
     >
       {drawn}
       {fault === '' ? null : <code title={fault ?? undefined}>{source}</code>}

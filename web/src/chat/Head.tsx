@@ -5,13 +5,14 @@ import { Braces, CornerUpLeft, Ellipsis, FileText, Link2, ListTree, Share2 } fro
 import { type ReactNode, useState } from 'react';
 import type { TranscriptView } from '../stream';
 import { IconButton } from '../ui/Button';
+import { t } from '../ui/language';
 import { lazyPart } from '../ui/lazyView';
 import { Menu, MenuItem, MenuLine } from '../ui/Menu';
 import { toast, toastError } from '../ui/toasts';
 import { useOrigin } from './branches';
 import { exportChat } from './export';
 
-const ShareDialog = lazyPart(async () => (await import('../sharing/ShareDialog')).default, 'the links');
+const ShareDialog = lazyPart(async () => (await import('../sharing/ShareDialog')).default, t('the links'));
 
 interface HeadProps {
   id: string;
@@ -29,35 +30,37 @@ export function Head({ id, title, metadata, view, children }: HeadProps) {
   // The agent that answers now, or answered last: a handoff changes it.
   const current = view.turns.findLast((turn) => turn.agent)?.agent;
   const last = view.turns.at(-1);
-  const copyLink = () => void navigator.clipboard?.writeText(location.href).then(() => toast('Link copied.'));
+  const copyLink = () => void navigator.clipboard?.writeText(location.href).then(() => toast(t('Link copied.')));
   const exportAs = (format: 'markdown' | 'json') => void exportChat(id, title, format).catch(toastError);
   return (
     <div className="head">
-      <h1 title={title}>{title || 'Chat'}</h1>
-      {current ? <span className="quiet agent">Agent: {current}</span> : null}
+      <h1 dir="auto" title={title}>
+        {title || t('Chat')}
+      </h1>
+      {current ? <span className="quiet agent">{t('Agent: {name}', { name: current })}</span> : null}
       <span className="fill" />
       {children}
-      <IconButton icon={Share2} label="Share" aria-haspopup="dialog" onClick={() => setSharing(true)} />
-      <Menu trigger={<IconButton icon={Ellipsis} label="Chat actions" />}>
+      <IconButton icon={Share2} label={t('Share')} aria-haspopup="dialog" onClick={() => setSharing(true)} />
+      <Menu trigger={<IconButton icon={Ellipsis} label={t('Chat actions')} />}>
         <MenuItem icon={Link2} onSelect={copyLink}>
-          Copy link
+          {t('Copy link')}
         </MenuItem>
         {origin ? (
           <MenuItem icon={CornerUpLeft} onSelect={() => void navigate({ to: '/c/$id', params: { id: origin.id } })}>
-            Open the original chat
+            {t('Open the original chat')}
           </MenuItem>
         ) : null}
         {last ? (
           <MenuItem icon={ListTree} onSelect={() => void navigate({ to: '/runs/$id', params: { id: last.runId } })}>
-            View the last run
+            {t('View the last run')}
           </MenuItem>
         ) : null}
         <MenuLine />
         <MenuItem icon={FileText} onSelect={() => exportAs('markdown')}>
-          Export as Markdown
+          {t('Export as Markdown')}
         </MenuItem>
         <MenuItem icon={Braces} onSelect={() => exportAs('json')}>
-          Export as JSON
+          {t('Export as JSON')}
         </MenuItem>
       </Menu>
       {isSharing ? <ShareDialog conversationId={id} onClose={() => setSharing(false)} /> : null}

@@ -2,6 +2,7 @@
 import { Link } from '@tanstack/react-router';
 import { memo, type ReactNode, useContext, useDeferredValue, useMemo, useState } from 'react';
 import ReactMarkdown, { type Components } from 'react-markdown';
+import { t } from '../ui/language';
 import { CodeBlock } from './CodeBlock';
 import { CITED, LinksToGraph, remarkCitations } from './citations';
 import { definitionsFor, footnotesOf, NOTE, remarkFootnotes } from './definitions';
@@ -32,7 +33,7 @@ const COMPONENTS: Components = {
   // A picture of another host would reveal the reader to that host: it is a link instead.
   img: ({ src, alt }) => (
     <a href={typeof src === 'string' ? src : undefined} target="_blank" rel="noopener noreferrer nofollow ugc">
-      [image: {alt || 'no description'}]
+      {alt ? t('[image: {alt}]', { alt }) : t('[image: no description]')}
     </a>
   ),
   pre: ({ children }) => <CodeBlock language={languageOf(children)} code={unmarked(textOf(children))} />,
@@ -41,8 +42,11 @@ const COMPONENTS: Components = {
     return formula ? <Formula {...formula} /> : <code className={className}>{children}</code>;
   },
   table: ({ children }) => <MarkdownTable>{children}</MarkdownTable>,
+  ul: ({ node: _, ...list }) => <ul dir="auto" {...list} />,
+  ol: ({ node: _, ...list }) => <ol dir="auto" {...list} />,
+  blockquote: ({ children }) => <blockquote dir="auto">{children}</blockquote>,
   input: ({ checked, type }) => (
-    <input type={type} checked={checked} disabled aria-label={checked ? 'Done' : 'Not done'} />
+    <input type={type} checked={checked} disabled aria-label={checked ? t('Done') : t('Not done')} />
   ),
   // The page has its own headings.
   h1: 'h3',
@@ -86,7 +90,7 @@ function NoteLink({ number }: { number: string }) {
       <button
         type="button"
         className="note-link"
-        aria-label={`Footnote ${number}`}
+        aria-label={t('Footnote {number}', { number })}
         onClick={(event) => go(event.currentTarget)}
       >
         {number}
@@ -142,7 +146,7 @@ export const Markdown = memo(function Markdown({ text, isLive, isNear = true }: 
         />
       ))}
       {notes.length > 0 ? (
-        <section className="footnotes" aria-label="Footnotes">
+        <section className="footnotes" aria-label={t('Footnotes')}>
           <ol>
             {notes.map(({ label, text }) => (
               <li key={label} tabIndex={-1}>
@@ -170,7 +174,9 @@ const Stretch = memo(function Stretch({
   return (
     <div className="stretch">
       {isPlain ? (
-        <p className="undressed">{blocks.join('').trim()}</p>
+        <p dir="auto" className="undressed">
+          {blocks.join('').trim()}
+        </p>
       ) : (
         blocks.map((block, nth) => (
           <Block key={nth} text={block} context={context} isGrowing={isGrowing && nth === blocks.length - 1} />

@@ -3,6 +3,7 @@ import { Download } from 'lucide-react';
 import { type ReactNode, useRef } from 'react';
 import { IconButton } from '../ui/Button';
 import { download } from '../ui/download';
+import { t } from '../ui/language';
 import { CopyButton } from '../ui/parts';
 
 export function MarkdownTable({ children }: { children: ReactNode }) {
@@ -12,14 +13,16 @@ export function MarkdownTable({ children }: { children: ReactNode }) {
   return (
     <div className="table-block">
       {/* What scrolls can be scrolled by keys. */}
-      <section className="scroller" aria-label="Table" tabIndex={0}>
-        <table ref={table}>{children}</table>
+      <section className="scroller" aria-label={t('Table')} tabIndex={0}>
+        <table ref={table} dir="auto">
+          {children}
+        </table>
       </section>
       <div className="table-tools">
-        <CopyButton label="Copy table" of="table" text={() => separated(rows(), '\t')} />
+        <CopyButton label={t('Copy table')} of={t('table')} text={() => separated(rows(), '\t')} />
         <IconButton
           icon={Download}
-          label="Download as CSV"
+          label={t('Download as CSV')}
           onClick={() => download('table.csv', 'text/csv', separated(rows(), ','))}
         />
       </div>

@@ -6,7 +6,7 @@ export function MessageText({ content }: { content: string }) {
   const { words, files } = splitFiles(content);
   return (
     <>
-      {words === '' ? null : <p>{words}</p>}
+      {words === '' ? null : <p dir="auto">{words}</p>}
       {files.map((file, nth) => (
         <Folded key={nth} label={<code>{file.name}</code>}>
           {() => <Payload value={file.content} />}

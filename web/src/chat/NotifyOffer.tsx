@@ -2,6 +2,7 @@
 import { Bell, X } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { IconButton } from '../ui/Button';
+import { t } from '../ui/language';
 import { toast } from '../ui/toasts';
 import { switchOff, switchOn, useNotifications } from './notifications';
 
@@ -21,19 +22,19 @@ export function NotifyOffer({ runId, onLeave }: { runId: string | undefined; onL
   const accept = async () => {
     await switchOn();
     onLeave();
-    if (Notification.permission === 'granted') toast('You will be notified when the answer is ready.');
-    else toast('The browser did not allow notifications. You can allow them in the settings of the site.', true);
+    if (Notification.permission === 'granted') toast(t('You will be notified when the answer is ready.'));
+    else toast(t('The browser did not allow notifications. You can allow them in the settings of the site.'), true);
   };
   const refuse = () => {
     switchOff();
     onLeave();
   };
   return (
-    <div className="offer" role="group" aria-label="Notifications">
+    <div className="offer" role="group" aria-label={t('Notifications')}>
       <button type="button" className="small" onClick={() => void accept()}>
-        <Bell className="icon" /> Notify me when it is ready
+        <Bell className="icon" /> {t('Notify me when it is ready')}
       </button>
-      <IconButton icon={X} label="Don't offer notifications again" className="small" onClick={refuse} />
+      <IconButton icon={X} label={t("Don't offer notifications again")} className="small" onClick={refuse} />
     </div>
   );
 }

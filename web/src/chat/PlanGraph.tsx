@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { Plan, Turn } from '../stream';
 import { Picture } from '../tasks/Picture';
+import { number, t } from '../ui/language';
 
 interface PlanGraphProps {
   plan: Plan;
@@ -16,7 +17,7 @@ export default function PlanGraph({ plan, runs, children }: PlanGraphProps) {
   const [chosen, choose] = useState<string | null>(null);
   const tasks = plan.steps.map(({ stepNumber, description, status, dependsOn }) => ({
     id: String(stepNumber),
-    title: `${stepNumber}. ${description}`,
+    title: `${number(stepNumber)}. ${description}`,
     state: status,
     after: dependsOn.map(String),
   }));
@@ -24,22 +25,22 @@ export default function PlanGraph({ plan, runs, children }: PlanGraphProps) {
   const runId = step?.executorId ?? runs.findLast((run) => run.stepNumber === step?.stepNumber)?.runId;
   return (
     <>
-      <Picture tasks={tasks} label="Steps and their dependencies" chosen={chosen} choose={choose} />
+      <Picture tasks={tasks} label={t('Steps and their dependencies')} chosen={chosen} choose={choose} />
       {step ? (
         <>
           <ol>{children(step)}</ol>
           <p>
             {runId ? (
               <Link to="/runs/$id" params={{ id: runId }}>
-                Open run
+                {t('Open run')}
               </Link>
             ) : (
-              <span className="quiet">This step has not started.</span>
+              <span className="quiet">{t('This step has not started.')}</span>
             )}
           </p>
         </>
       ) : (
-        <p className="quiet">Select a step to see its run and result.</p>
+        <p className="quiet">{t('Select a step to see its run and result.')}</p>
       )}
     </>
   );

@@ -4,14 +4,21 @@ import { type ReactNode, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import type { Plan, Question, Turn } from '../stream';
+import { number, t } from '../ui/language';
 import { lazyPart } from '../ui/lazyView';
 import { Folded, State } from '../ui/parts';
 import { LazyQuestionForm } from './LazyQuestionForm';
 
-const PlanGraph = lazyPart(async () => (await import('./PlanGraph')).default, 'the graph');
+const PlanGraph = lazyPart(async () => (await import('./PlanGraph')).default, t('the graph'));
 
 /** The tool by which agents plan. */
 export const MAKES_PLAN = 'agent_create_plan';
+
+/** What a review can ask for, besides an approval. */
+const VERDICTS: Record<string, string> = {
+  changes_requested: t('changes requested'),
+  rejected: t('rejected'),
+};
 
 /** The plan is of the newest ones. */
 const LOOKED_AT = 20;
@@ -64,19 +71,19 @@ export function PlanTimeline({ plan, runs, question, children }: Props) {
   );
   const done = plan.steps.filter((step) => step.status === 'completed').length;
   return (
-    <section className="plan" aria-label={`Plan: ${plan.objective}`}>
+    <section className="plan" aria-label={t('Plan: {objective}', { objective: plan.objective })}>
       <p>
-        <b>Plan</b> {plan.objective} <State state={plan.status} />{' '}
+        <b>{t('Plan')}</b> <bdi>{plan.objective}</bdi> <State state={plan.status} />{' '}
         <span className="quiet" role="status">
-          {done} of {plan.steps.length} steps
+          {t('{done} of {count, plural, other {# steps}}', { done, count: plan.steps.length })}
         </span>{' '}
         <button type="button" className="plain small" aria-pressed={isDrawn} onClick={() => setDrawn(!isDrawn)}>
-          Show as graph
+          {t('Show as graph')}
         </button>
       </p>
       {plan.verdict && plan.verdict !== 'approved' ? (
         <p className="notice">
-          {plan.reviewer ?? 'Reviewer'}: {plan.verdict.replaceAll('_', ' ')}
+          {plan.reviewer ?? t('Reviewer')}: {VERDICTS[plan.verdict] ?? plan.verdict.replaceAll('_', ' ')}
           {plan.notes ? `: ${plan.notes}` : ''}
         </p>
       ) : null}
@@ -89,7 +96,7 @@ export function PlanTimeline({ plan, runs, question, children }: Props) {
       )}
       {plan.status === 'pending_review' && plan.recommendations
         ? plan.recommendations.map((words) => (
-            <p key={words} className="notice">
+            <p key={words} dir="auto" className="notice">
               {words}
             </p>
           ))
@@ -108,15 +115,30 @@ function Step({ step, runs, children }: StepProps) {
   return (
     <li className={step.status}>
       <p>
-        <span className="step">{step.stepNumber}.</span> {step.description} <State state={step.status} />{' '}
-        {step.attempt && step.attempt > 1 ? <span className="quiet">attempt {step.attempt}</span> : null}
+        <span className="step">{number(step.stepNumber)}.</span> <bdi>{step.description}</bdi>{' '}
+        <State state={step.status} />{' '}
+        {step.attempt && step.attempt > 1 ? (
+          <span className="quiet">{t('attempt {attempt}', { attempt: step.attempt })}</span>
+        ) : null}
       </p>
       {own.map(children)}
       {step.result ? (
-        <Folded label={<span className="quiet">Result</span>}>{() => <p className="outcome">{step.result}</p>}</Folded>
+        <Folded label={<span className="quiet">{t('Result')}</span>}>
+          {() => (
+            <p dir="auto" className="outcome">
+              {step.result}
+            </p>
+          )}
+        </Folded>
       ) : null}
       {step.error ? (
-        <Folded label={<span className="quiet">Error</span>}>{() => <p className="note bad">{step.error}</p>}</Folded>
+        <Folded label={<span className="quiet">{t('Error')}</span>}>
+          {() => (
+            <p dir="auto" className="note bad">
+              {step.error}
+            </p>
+          )}
+        </Folded>
       ) : null}
     </li>
   );

@@ -3,7 +3,13 @@ import { type FormEvent, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { client, type Plan, type Question } from '../stream';
+import { t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
+
+/** What became of a question that was not answered. */
+const UNANSWERED = { answered: t('answered'), expired: t('expired'), cancelled: t('cancelled') };
+/** What was decided about a call or a plan. */
+const DECISIONS: Record<string, string> = { approve: t('approve'), edit: t('edit'), refuse: t('refuse') };
 
 /** `plan`: the one that it asks about, whose steps are shown beside it. */
 export function QuestionForm({ question, plan }: { question: Question; plan?: Plan }) {
@@ -14,18 +20,23 @@ export function QuestionForm({ question, plan }: { question: Question; plan?: Pl
   const asked = plan ? (question.question.split('\n')[0] ?? '') : question.question;
   if (question.status !== 'pending') {
     return (
-      <p className="notice">
+      <p className="notice" dir="auto">
         {asked}{' '}
         <b>
           {question.status === 'answered' && question.answer !== undefined
             ? answerText(question.answer)
-            : question.status}
+            : UNANSWERED[question.status]}
         </b>
       </p>
     );
   }
   // The client that brought the tool along answers, not this page.
-  if (question.interactionType === 'client_tool') return <p className="notice">{asked}</p>;
+  if (question.interactionType === 'client_tool')
+    return (
+      <p className="notice" dir="auto">
+        {asked}
+      </p>
+    );
   const answer = async (value: unknown, input?: unknown) => {
     setSent(true);
     try {
@@ -40,20 +51,23 @@ export function QuestionForm({ question, plan }: { question: Question; plan?: Pl
     void answer(question.interactionType === 'multi_select' ? chosen : words);
   };
   return (
-    <form className="question" onSubmit={submit} aria-label="The agent asks">
-      <p>
+    <form className="question" onSubmit={submit} aria-label={t('The agent asks')}>
+      <p dir="auto">
         <Asked text={asked} />
       </p>
       <fieldset disabled={isSent}>
-        <legend className="hidden">Answers</legend>
+        <legend className="hidden">{t('Answers')}</legend>
         {question.interactionType === 'confirm' ? (
           <Confirm question={question} plan={plan} onAnswer={(decision, input) => void answer(decision, input)} />
         ) : question.interactionType === 'text' ? (
           <>
-            <input value={words} onChange={(event) => setWords(event.target.value)} aria-label="Your answer" required />
-            <button type="submit" className="primary">
-              Answer
-            </button>
+            <input
+              value={words}
+              onChange={(event) => setWords(event.target.value)}
+              aria-label={t('Your answer')}
+              required
+            />
+            <Submit />
             {/* A field of a tool's form can be skipped, or its form declined. */}
             {question.options.map((option) => (
               <button key={option.value} type="button" onClick={() => void answer(option.value)}>
@@ -76,12 +90,10 @@ export function QuestionForm({ question, plan }: { question: Question; plan?: Pl
                     )
                   }
                 />{' '}
-                {option.label}
+                <bdi>{option.label}</bdi>
               </label>
             ))}
-            <button type="submit" className="primary">
-              Answer
-            </button>
+            <Submit />
           </>
         ) : (
           question.options.map((option) => (
@@ -98,6 +110,15 @@ export function QuestionForm({ question, plan }: { question: Question; plan?: Pl
       </fieldset>
       {error ? <ErrorNote error={error} /> : null}
     </form>
+  );
+}
+
+function Submit() {
+  return (
+    <button type="submit" className="primary">
+      {/* Not the noun, which has another translation. */}
+      {t('{kind, select, verb {Answer} other {Answer}}', { kind: 'verb' })}
+    </button>
   );
 }
 
@@ -151,9 +172,12 @@ function Confirm({
     try {
       read = JSON.parse(edited ?? '');
     } catch (broken) {
+      const reason = broken instanceof Error ? broken.message : '';
       return setError(
         new Error(
-          `The ${plan ? 'steps' : 'arguments'} are not valid JSON: ${broken instanceof Error ? broken.message : ''}`,
+          plan
+            ? t('The steps are not valid JSON: {reason}', { reason })
+            : t('The arguments are not valid JSON: {reason}', { reason }),
         ),
       );
     }
@@ -175,16 +199,16 @@ function Confirm({
       {edited === null ? (
         <>
           <button type="button" className="primary" onClick={() => onAnswer('approve')}>
-            Approve
+            {t('Approve')}
           </button>
           <button type="button" onClick={() => void edit()}>
-            {plan ? 'Edit' : 'Edit arguments'}
+            {plan ? t('Edit') : t('Edit arguments')}
           </button>
         </>
       ) : (
         <>
           <textarea
-            aria-label={plan ? 'Plan steps (JSON)' : 'Tool call arguments (JSON)'}
+            aria-label={plan ? t('Plan steps (JSON)') : t('Tool call arguments (JSON)')}
             rows={Math.min(16, edited.split('\n').length + 1)}
             spellCheck={false}
             autoFocus
@@ -192,15 +216,15 @@ function Confirm({
             onChange={(event) => setEdited(event.target.value)}
           />
           <button type="button" className="primary" onClick={() => void approve()}>
-            Approve with changes
+            {t('Approve with changes')}
           </button>
           <button type="button" onClick={() => setEdited(null)}>
-            Discard changes
+            {t('Discard changes')}
           </button>
         </>
       )}
       <button type="button" onClick={() => onAnswer('refuse')}>
-        {plan ? 'Reject' : 'Refuse'}
+        {plan ? t('Reject') : t('Refuse')}
       </button>
       {error ? <ErrorNote error={error} /> : null}
     </>
@@ -214,6 +238,9 @@ function editable({ stepNumber, type, description, executorRequired, tools, depe
 
 function answerText(answer: unknown): string {
   if (typeof answer === 'string') return answer;
-  if (answer && typeof answer === 'object' && 'decision' in answer) return String(answer.decision);
+  if (answer && typeof answer === 'object' && 'decision' in answer) {
+    const decision = String(answer.decision);
+    return DECISIONS[decision] ?? decision;
+  }
   return JSON.stringify(answer);
 }

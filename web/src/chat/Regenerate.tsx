@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { IconButton } from '../ui/Button';
 import { Dialog } from '../ui/Dialog';
+import { t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
 import { useAgents } from './agents';
 import { type Change, useBranching } from './branches';
@@ -32,13 +33,13 @@ export function Regenerate({ runId }: { runId: string }) {
     <>
       <IconButton
         icon={RefreshCw}
-        label="Regenerate in a new branch"
+        label={t('Regenerate in a new branch')}
         disabled={isAsking}
         onClick={() => void again()}
       />
       <IconButton
         icon={ChevronDown}
-        label="Regenerate with another agent or model"
+        label={t('Regenerate with another agent or model')}
         aria-haspopup="dialog"
         onClick={() => {
           setError(null);
@@ -46,7 +47,7 @@ export function Regenerate({ runId }: { runId: string }) {
         }}
       />
       {isChoosing ? (
-        <Dialog title="Regenerate with another agent or model" onClose={() => setChoosing(false)}>
+        <Dialog title={t('Regenerate with another agent or model')} onClose={() => setChoosing(false)}>
           {error ? <ErrorNote error={error} /> : null}
           <Choices isDisabled={isAsking} onChoose={(change) => void again(change)} />
         </Dialog>
@@ -73,20 +74,20 @@ function Choices({ isDisabled, onChoose }: { isDisabled: boolean; onChoose: (cha
   const found = (models.data ?? []).filter(fits);
   const groups: [string, { key: string; name: string; hint?: string; change: Change }[]][] = [
     [
-      'Agents',
+      t('Agents'),
       agents
         .filter(({ name }) => fits(name))
         .map(({ id, name, description }) => ({ key: id, name, hint: description, change: { agentDefinitionId: id } })),
     ],
-    ['Models', found.slice(0, OFFERED).map((model) => ({ key: model, name: model, change: { model } }))],
+    [t('Models'), found.slice(0, OFFERED).map((model) => ({ key: model, name: model, change: { model } }))],
   ];
   return (
     <div className="alternatives">
       <input
         ref={field}
         type="search"
-        aria-label="Search agents and models"
-        placeholder="Search agents and models"
+        aria-label={t('Search agents and models')}
+        placeholder={t('Search agents and models')}
         value={words}
         onChange={(event) => setWords(event.target.value)}
       />
@@ -98,7 +99,10 @@ function Choices({ isDisabled, onChoose }: { isDisabled: boolean; onChoose: (cha
               {choices.map(({ key, name, hint, change }) => (
                 <li key={key}>
                   <button type="button" className="plain" disabled={isDisabled} onClick={() => onChoose(change)}>
-                    {name} <span className="quiet">{hint}</span>
+                    <bdi>{name}</bdi>{' '}
+                    <span className="quiet" dir="auto">
+                      {hint}
+                    </span>
                   </button>
                 </li>
               ))}
@@ -107,8 +111,12 @@ function Choices({ isDisabled, onChoose }: { isDisabled: boolean; onChoose: (cha
         ),
       )}
       <p className="quiet" role="status">
-        {found.length > OFFERED ? `${found.length - OFFERED} more models. Type to find them.` : ''}
-        {models.isSuccess && groups.every(([, choices]) => choices.length === 0) ? 'No matching agents or models.' : ''}
+        {found.length > OFFERED
+          ? t('{count, plural, other {# more models. Type to find them.}}', { count: found.length - OFFERED })
+          : ''}
+        {models.isSuccess && groups.every(([, choices]) => choices.length === 0)
+          ? t('No matching agents or models.')
+          : ''}
       </p>
       {models.isError ? <ErrorNote error={models.error} /> : null}
     </div>

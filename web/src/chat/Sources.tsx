@@ -1,6 +1,7 @@
 // What an answer refers to, and what was found in the graph for it, listed under the answer.
 import { Link } from '@tanstack/react-router';
 import { useMemo } from 'react';
+import { t } from '../ui/language';
 import { Folded } from '../ui/parts';
 import { sourcesOf } from './citations';
 
@@ -9,21 +10,29 @@ export function Sources({ text }: { text: string }) {
   const sources = useMemo(() => sourcesOf(text), [text]);
   if (sources.length === 0) return null;
   return (
-    <Folded label={<span className="quiet">Sources: {sources.length}</span>}>
+    <Folded label={<span className="quiet">{t('Sources: {count}', { count: sources.length })}</span>}>
       {() => (
         <ol className="sources">
           {sources.map((source) => (
             <li key={source.url ?? source.key}>
               {source.url === undefined ? (
-                <Link to="/graph" search={{ q: source.key }}>
+                <Link dir="auto" to="/graph" search={{ q: source.key }}>
                   {source.name}
                 </Link>
               ) : (
-                <a href={source.url} target="_blank" rel="noopener noreferrer nofollow ugc" title={source.url}>
+                <a
+                  dir="auto"
+                  href={source.url}
+                  target="_blank"
+                  rel="noopener noreferrer nofollow ugc"
+                  title={source.url}
+                >
                   {source.name}
                 </a>
               )}{' '}
-              <span className="quiet">{source.url === undefined ? 'knowledge graph' : new URL(source.url).host}</span>
+              <span className="quiet">
+                {source.url === undefined ? t('knowledge graph') : new URL(source.url).host}
+              </span>
             </li>
           ))}
         </ol>
@@ -43,12 +52,12 @@ interface Citation {
 export function Found({ citations }: { citations: readonly unknown[] }) {
   if (citations.length === 0) return null;
   return (
-    <Folded label={<span className="quiet">Found in the graph: {citations.length}</span>}>
+    <Folded label={<span className="quiet">{t('Found in the graph: {count}', { count: citations.length })}</span>}>
       {() => (
         <ul className="chips">
           {(citations as readonly Citation[]).map((citation) => (
             <li key={citation.id}>
-              <Link to="/graph/$id" params={{ id: citation.id }} title={citation.key}>
+              <Link dir="auto" to="/graph/$id" params={{ id: citation.id }} title={citation.key}>
                 {citation.name ?? citation.key}
               </Link>{' '}
               <span className="quiet">{citation.type}</span>

@@ -3,17 +3,18 @@ import { useQuery } from '@tanstack/react-query';
 import { CornerDownLeft } from 'lucide-react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { t } from '../ui/language';
 
 /** Object types that are looked at for examples, and what is asked of one. */
 const EXAMPLES: readonly [type: string, question: (name: string) => string][] = [
-  ['Package', (name) => `Which packages need ${name}, and why?`],
-  ['Package', (name) => `What does ${name} depend on?`],
-  ['Service', (name) => `What depends on ${name}?`],
-  ['project', (name) => `What is the state of ${name}?`],
+  ['Package', (name) => t('Which packages need {name}, and why?', { name })],
+  ['Package', (name) => t('What does {name} depend on?', { name })],
+  ['Service', (name) => t('What depends on {name}?', { name })],
+  ['project', (name) => t('What is the state of {name}?', { name })],
 ];
 const GENERAL: readonly string[] = [
-  'What can you do, and with which tools?',
-  'Summarize what is in the knowledge graph.',
+  t('What can you do, and with which tools?'),
+  t('Summarize what is in the knowledge graph.'),
 ];
 const SHOWN = 4;
 
@@ -45,11 +46,11 @@ export function Starters({ onChoose }: { onChoose: (question: string) => void })
   const questions = [...(examples.data ?? []), ...GENERAL].slice(0, SHOWN);
   if (examples.isPending) return <div className="starters" aria-hidden="true" />;
   return (
-    <ul className="starters" aria-label="Suggestions">
+    <ul className="starters" aria-label={t('Suggestions')}>
       {questions.map((question) => (
         <li key={question}>
           <button type="button" onClick={() => onChoose(question)}>
-            {question}
+            <span dir="auto">{question}</span>
             <CornerDownLeft className="icon" />
           </button>
         </li>

@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router';
 import { Bot, Play, RefreshCw, Wrench } from 'lucide-react';
 import { Fragment, memo, type ReactNode, useEffect, useRef } from 'react';
 import type { Part, ToolCall, Turn } from '../stream';
+import { number, rich, t } from '../ui/language';
 import { CopyButton, duration, Folded, Payload, State } from '../ui/parts';
 import { Attachments } from './Attachments';
 import { DagProgress, MAKES_TASKS } from './DagProgress';
@@ -70,10 +71,13 @@ export const TurnView = memo(function TurnView({
     return () => watch.disconnect();
   }, [partial, runId, onComplete]);
   return (
-    <article ref={place} className="turn" aria-label={turn.agent ?? 'Answer'} aria-busy={!isOver}>
+    <article ref={place} className="turn" aria-label={turn.agent ?? t('Answer')} aria-busy={!isOver}>
       <header>
         <Bot className="icon" />
-        <b>{turn.agent ?? 'Answer'}</b> <span className="quiet">{turn.model ?? ''}</span>{' '}
+        <b dir="auto">{turn.agent ?? t('Answer')}</b>{' '}
+        <span dir="auto" className="quiet">
+          {turn.model ?? ''}
+        </span>{' '}
         {turn.status === 'completed' ? null : <State state={turn.status} />}
       </header>
       <Parts
@@ -98,12 +102,12 @@ export const TurnView = memo(function TurnView({
           <LazyQuestionForm key={question.questionId} question={question} />
         ))}
       {turn.notices.map((notice, nth) => (
-        <p key={nth} className="notice">
+        <p key={nth} className="notice" dir="auto">
           {notice.text}
         </p>
       ))}
       {turn.limits.map((limit, nth) => (
-        <p key={nth} className="notice">
+        <p key={nth} className="notice" dir="auto">
           {limit.message}
         </p>
       ))}
@@ -111,14 +115,14 @@ export const TurnView = memo(function TurnView({
         // A limit that ends a run is also its error: it is shown once.
         .filter((error) => !turn.limits.some((limit) => limit.message === error.error))
         .map((error, nth) => (
-          <p key={nth} className={turn.status === 'paused' ? 'notice' : 'note bad'}>
+          <p key={nth} className={turn.status === 'paused' ? 'notice' : 'note bad'} dir="auto">
             {error.error} <code>{error.code}</code>
           </p>
         ))}
       {turn.details && turn.details.length > 0 ? <Details details={turn.details} /> : null}
       <footer>
         {isOver ? (
-          <CopyButton text={() => turn.text} of="the answer" />
+          <CopyButton text={() => turn.text} of={t('the answer')} />
         ) : (
           <>
             <span className="pulse" aria-hidden="true" />
@@ -129,21 +133,21 @@ export const TurnView = memo(function TurnView({
         {isAnswer && REPEATED.includes(turn.status) ? <Regenerate runId={runId} /> : null}
         {onContinue ? (
           <button type="button" className="small" onClick={() => onContinue(runId)}>
-            <Play className="icon" /> Continue
+            <Play className="icon" /> {t('Continue')}
           </button>
         ) : null}
         {onRetry ? (
           <button type="button" className="small" onClick={() => onRetry(turn)}>
-            <RefreshCw className="icon" /> Retry
+            <RefreshCw className="icon" /> {t('Retry')}
           </button>
         ) : null}
         {onTakeBack && turn.status === 'queued' ? (
           <button type="button" className="small" onClick={() => onTakeBack(runId)}>
-            Cancel message
+            {t('Cancel message')}
           </button>
         ) : null}
         <Link to="/runs/$id" params={{ id: turn.runId }} className="trace quiet">
-          View trace
+          {t('View trace')}
         </Link>
         {turn.usage ? <Used turn={turn} /> : null}
       </footer>
@@ -154,7 +158,7 @@ export const TurnView = memo(function TurnView({
 /** Details from a development server about how an answer came about. */
 function Details({ details }: { details: NonNullable<Turn['details']> }) {
   return (
-    <Folded label={<span className="quiet">Details</span>}>
+    <Folded label={<span className="quiet">{t('Details')}</span>}>
       {() =>
         details.map(({ type, value }, nth) => (
           <section key={nth} aria-label={DETAILS[type]}>
@@ -167,14 +171,24 @@ function Details({ details }: { details: NonNullable<Turn['details']> }) {
   );
 }
 
-const DETAILS = { telemetry: 'Request routing', debug_context: 'Model input' };
+/** Costs are often less than a cent. */
+const DOLLARS = {
+  style: 'currency',
+  currency: 'USD',
+  currencyDisplay: 'narrowSymbol',
+  minimumFractionDigits: 4,
+  maximumFractionDigits: 4,
+  useGrouping: false,
+} as const;
+
+const DETAILS = { telemetry: t('Request routing'), debug_context: t('Model input') };
 
 function Used({ turn }: { turn: Turn }) {
   const { totalTokens, costUsd } = turn.usage ?? {};
   return (
     <span className="quiet">
-      {totalTokens ? `${totalTokens.toLocaleString('en')} tokens` : ''}
-      {costUsd ? ` · $${costUsd.toFixed(4)}` : ''}
+      {totalTokens ? t('{count, plural, one {# token} other {# tokens}}', { count: totalTokens }) : ''}
+      {costUsd ? ` · ${number(costUsd, DOLLARS)}` : ''}
     </span>
   );
 }
@@ -184,8 +198,10 @@ function Within({ turn }: { turn: Turn }) {
   return (
     <details className="sub" open={!OVER.includes(turn.status)}>
       <summary>
-        <b>{turn.agent ?? 'Sub-agent'}</b> <State state={turn.status} />{' '}
-        <span className="quiet">{turn.task?.slice(0, 120)}</span>
+        <b dir="auto">{turn.agent ?? t('Sub-agent')}</b> <State state={turn.status} />{' '}
+        <span dir="auto" className="quiet">
+          {turn.task?.slice(0, 120)}
+        </span>
       </summary>
       <TurnView turn={turn} />
     </details>
@@ -238,8 +254,12 @@ const OnePart = memo(function OnePart({
       return <Markdown text={part.text} isLive={isLive} isNear={isNear} />;
     case 'reasoning':
       return (
-        <Folded className="reasons" label={<span className="quiet">Reasoning</span>}>
-          {() => <p className="reasoning">{part.text}</p>}
+        <Folded className="reasons" label={<span className="quiet">{t('Reasoning')}</span>}>
+          {() => (
+            <p dir="auto" className="reasoning">
+              {part.text}
+            </p>
+          )}
         </Folded>
       );
     case 'tool':
@@ -254,14 +274,24 @@ const OnePart = memo(function OnePart({
     case 'handoff':
       return (
         <p className="notice handoff">
-          Handed off from <b>{part.from}</b> to <b>{part.to}</b>
-          {part.reason ? `: ${part.reason}` : '.'}
+          <Handoff from={part.from} to={part.to} reason={part.reason} />
         </p>
       );
     case 'message':
-      return <p className="told">{part.message.content}</p>;
+      return (
+        <p dir="auto" className="told">
+          {part.message.content}
+        </p>
+      );
   }
 });
+
+function Handoff({ from, to, reason }: { from: string; to: string; reason: string | undefined }) {
+  const agents = { from: <b dir="auto">{from}</b>, to: <b dir="auto">{to}</b> };
+  return reason
+    ? rich('Handed off from {from} to {to}: {reason}', { ...agents, reason })
+    : rich('Handed off from {from} to {to}.', agents);
+}
 
 function Call({ call }: { call: ToolCall }) {
   return (
@@ -277,13 +307,15 @@ function Call({ call }: { call: ToolCall }) {
     >
       {() => (
         <>
-          <h4>Arguments</h4>
+          <h4>{t('Arguments')}</h4>
           <Payload value={call.input} />
           {call.error ? (
-            <p className="note bad">{call.error}</p>
+            <p dir="auto" className="note bad">
+              {call.error}
+            </p>
           ) : call.status === 'running' ? null : (
             <>
-              <h4>Result</h4>
+              <h4>{t('Result')}</h4>
               <Attachments files={filesIn(call.output)} />
               <Payload value={call.output} />
             </>

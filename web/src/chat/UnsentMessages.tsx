@@ -1,4 +1,5 @@
 // Shows messages that the server has not stored yet, at their future place in the conversation.
+import { t } from '../ui/language';
 import { CopyButton } from '../ui/parts';
 import { Attachments } from './Attachments';
 import { splitFiles } from './files';
@@ -22,8 +23,8 @@ function UnsentMessage({ unsent, isBehind }: { unsent: Unsent; isBehind: boolean
   const { key, message, attachments, state, reason } = unsent;
   const { words, files } = splitFiles(message);
   return (
-    <article className="mine unsent" aria-label="You">
-      {words === '' ? null : <p>{words}</p>}
+    <article className="mine unsent" aria-label={t('You')}>
+      {words === '' ? null : <p dir="auto">{words}</p>}
       {files.map((file, nth) => (
         <p key={nth}>
           <code>{file.name}</code>
@@ -33,24 +34,24 @@ function UnsentMessage({ unsent, isBehind }: { unsent: Unsent; isBehind: boolean
       <div className="sending" role="status">
         {isStuck(unsent) ? (
           <>
-            <b>Not sent.</b> {reason}
-            {state === 'unreachable' ? ' It will be sent as soon as possible.' : ''}
+            <b>{t('Not sent.')}</b> {reason}
+            {state === 'unreachable' ? ` ${t('It will be sent as soon as possible.')}` : ''}
           </>
         ) : (
-          <span className="quiet">{isBehind ? 'Waiting for the previous message.' : 'Sending…'}</span>
+          <span className="quiet">{isBehind ? t('Waiting for the previous message.') : t('Sending…')}</span>
         )}
       </div>
       {isStuck(unsent) || isBehind ? (
         <div className="controls">
           {isStuck(unsent) ? (
             <button type="button" className="small" onClick={() => outbox.retry(key)}>
-              Retry
+              {t('Retry')}
             </button>
           ) : null}
           <button type="button" className="small" onClick={() => outbox.remove(key)}>
-            Delete
+            {t('Delete')}
           </button>
-          <CopyButton text={() => message} of="your message" />
+          <CopyButton text={() => message} of={t('your message')} />
         </div>
       ) : null}
     </article>

@@ -3,6 +3,7 @@ import { Pencil } from 'lucide-react';
 import { type FormEvent, memo, useRef, useState } from 'react';
 import type { Message } from '../stream';
 import { IconButton } from '../ui/Button';
+import { t } from '../ui/language';
 import { CopyButton, ErrorNote } from '../ui/parts';
 import { Attachments } from './Attachments';
 import { type BranchPoint, useBranching } from './branches';
@@ -23,7 +24,7 @@ export const UserMessage = memo(function UserMessage({
   const [isEdited, setEdited] = useState(false);
   const isLeft = useRef(false);
   return (
-    <article className="mine" aria-label="You">
+    <article className="mine" aria-label={t('You')}>
       {isEdited && runId ? (
         <Edit
           runId={runId}
@@ -39,11 +40,11 @@ export const UserMessage = memo(function UserMessage({
           <Attachments files={message.attachments ?? []} />
           <div className={point ? 'row-actions shown' : 'row-actions'}>
             {point ? <Versions point={point} /> : null}
-            <CopyButton text={() => message.content} of="your message" />
+            <CopyButton text={() => message.content} of={t('your message')} />
             {runId ? (
               <IconButton
                 icon={Pencil}
-                label="Edit"
+                label={t('Edit')}
                 // The form that was left had the focus.
                 autoFocus={isLeft.current}
                 onClick={() => setEdited(true)}
@@ -75,7 +76,7 @@ function Edit({ runId, words, onClose }: { runId: string; words: string; onClose
   return (
     <form onSubmit={(event) => void submit(event)}>
       <textarea
-        aria-label="Edit message"
+        aria-label={t('Edit message')}
         rows={3}
         cols={50}
         autoFocus
@@ -88,10 +89,10 @@ function Edit({ runId, words, onClose }: { runId: string; words: string; onClose
       {error ? <ErrorNote error={error} /> : null}
       <div className="controls">
         <button type="submit" className="primary" disabled={text.trim() === '' || isSending}>
-          Send as new branch
+          {t('Send as new branch')}
         </button>
         <button type="button" onClick={onClose}>
-          Cancel
+          {t('Cancel')}
         </button>
       </div>
     </form>

@@ -2,7 +2,9 @@
 import { useNavigate } from '@tanstack/react-router';
 import { ChevronLeft, ChevronRight } from 'lucide-react';
 import { type KeyboardEvent, useEffect, useRef } from 'react';
+import { BACKWARD, FORWARD } from '../ui/arrows';
 import { IconButton } from '../ui/Button';
+import { number, t } from '../ui/language';
 import type { BranchPoint } from './branches';
 
 type Step = -1 | 1;
@@ -30,25 +32,29 @@ export function Versions({ point: { messageId, versions } }: { point: BranchPoin
     void navigate({ to: '/c/$id', params: { id: version.conversationId } });
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key !== 'ArrowLeft' && event.key !== 'ArrowRight') return;
+    if (event.key !== BACKWARD && event.key !== FORWARD) return;
     event.preventDefault();
-    go(event.key === 'ArrowLeft' ? -1 : 1);
+    go(event.key === BACKWARD ? -1 : 1);
   };
   return (
-    <span className="versions" role="group" aria-label={`Version ${at + 1} of ${versions.length}`}>
+    <span
+      className="versions"
+      role="group"
+      aria-label={t('Version {version} of {count}', { version: at + 1, count: versions.length })}
+    >
       <IconButton
         ref={previous}
         icon={ChevronLeft}
-        label="Previous version"
+        label={t('Previous version')}
         disabled={at <= 0}
         onClick={() => go(-1)}
         onKeyDown={onKeyDown}
       />
-      {at + 1}/{versions.length}
+      {number(at + 1)}/{number(versions.length)}
       <IconButton
         ref={next}
         icon={ChevronRight}
-        label="Next version"
+        label={t('Next version')}
         disabled={at >= versions.length - 1}
         onClick={() => go(1)}
         onKeyDown={onKeyDown}

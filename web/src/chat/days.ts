@@ -1,4 +1,5 @@
 // Groups conversations by when they changed: those at work first, then by day.
+import { LOCALE, t } from '../ui/language';
 import type { Mark } from './activity';
 
 interface Dated {
@@ -7,7 +8,7 @@ interface Dated {
 }
 
 const DAY_MS = 86_400_000;
-const MONTH = new Intl.DateTimeFormat('en', { month: 'long', year: 'numeric' });
+const MONTH = new Intl.DateTimeFormat(LOCALE, { month: 'long', year: 'numeric' });
 
 /** In the order of the list, which is the newest first. */
 export function byDays<Item extends Dated>(
@@ -19,15 +20,15 @@ export function byDays<Item extends Dated>(
   const groups = new Map<string, Item[]>();
   const isAtWork = ({ id }: Item) => marks.get(id) === 'running' || marks.get(id) === 'waiting';
   const put = (name: string, item: Item) => groups.set(name, [...(groups.get(name) ?? []), item]);
-  for (const item of items) if (isAtWork(item)) put('Running', item);
+  for (const item of items) if (isAtWork(item)) put(t('Running'), item);
   for (const item of items) if (!isAtWork(item)) put(nameOf(Date.parse(item.updatedAt), today), item);
   return [...groups].map(([name, items]) => ({ name, items }));
 }
 
 function nameOf(at: number, today: number): string {
-  if (at >= today) return 'Today';
-  if (at >= today - DAY_MS) return 'Yesterday';
-  if (at >= today - 7 * DAY_MS) return 'Previous 7 days';
-  if (at >= today - 30 * DAY_MS) return 'Previous 30 days';
+  if (at >= today) return t('Today');
+  if (at >= today - DAY_MS) return t('Yesterday');
+  if (at >= today - 7 * DAY_MS) return t('Previous 7 days');
+  if (at >= today - 30 * DAY_MS) return t('Previous 30 days');
   return MONTH.format(at);
 }

@@ -6,6 +6,7 @@
 // hidden, for screen readers and for copying.
 import katex from 'katex';
 import 'katex/dist/katex.min.css';
+import { t } from '../ui/language';
 
 /** A longer formula stays text, in characters. */
 const MAX_CHARACTERS = 4_000;
@@ -26,7 +27,7 @@ const { __renderToDomTree: treeOf } = katex as unknown as {
 
 /** Draws it in a place. Returns what is wrong with the formula; empty: nothing. */
 export function drawFormula(place: HTMLElement, tex: string, isDisplay: boolean): string {
-  if (tex.length > MAX_CHARACTERS) return 'This formula is too long to be drawn.';
+  if (tex.length > MAX_CHARACTERS) return t('This formula is too long to be drawn.');
   try {
     const tree = treeOf(tex, { ...OPTIONS, displayMode: isDisplay });
     rename(tree);

@@ -1,6 +1,7 @@
 // Exports a chat as a file, as the server writes it: with all of its messages, also those that are not shown.
 import { apiText } from '../api/http';
 import { download } from '../ui/download';
+import { t } from '../ui/language';
 
 const TYPES = {
   markdown: { ending: 'md', media: 'text/markdown' },
@@ -17,6 +18,6 @@ export async function exportChat(id: string, title: string, format: keyof typeof
 }
 
 function fileName(title: string): string {
-  const words = title.match(/[\p{L}\p{N}]+/gu) ?? ['chat'];
+  const words = title.match(/[\p{L}\p{N}]+/gu) ?? [t('chat')];
   return words.join('-').slice(0, NAME_MAX);
 }

@@ -1,4 +1,5 @@
 // Embeds text files in a message, each in a fence under its name, and extracts them again to show them folded.
+import { t } from '../ui/language';
 
 /** Longest message that the API takes [characters], unless the deployment says otherwise; files are part of it. */
 export const MESSAGE_MAX_CHARS = 100_000;
@@ -13,7 +14,10 @@ export async function readText(file: File): Promise<TextFile> {
   const name = file.name.replaceAll(/[`\n]/g, '_');
   const tooLong = () =>
     new Error(
-      `${name} is too long. A message can have at most ${MESSAGE_MAX_CHARS.toLocaleString('en')} characters, including its files.`,
+      t('{name} is too long. A message can have at most {limit} characters, including its files.', {
+        name,
+        limit: MESSAGE_MAX_CHARS,
+      }),
     );
   // No character takes more than four bytes.
   if (file.size > MESSAGE_MAX_CHARS * 4) throw tooLong();
@@ -21,9 +25,10 @@ export async function readText(file: File): Promise<TextFile> {
   try {
     content = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
   } catch {
-    throw new Error(`${name} can't be attached. Attach images, PDF, audio or text files (UTF-8).`);
+    throw new Error(t("{name} can't be attached. Attach images, PDF, audio or text files (UTF-8).", { name }));
   }
-  if (content.includes('\0')) throw new Error(`${name} can't be attached. Attach images, PDF, audio or text files.`);
+  if (content.includes('\0'))
+    throw new Error(t("{name} can't be attached. Attach images, PDF, audio or text files.", { name }));
   if (content.length > MESSAGE_MAX_CHARS) throw tooLong();
   return { name, content };
 }
@@ -38,7 +43,10 @@ export function withFiles(words: string, files: readonly TextFile[]): string {
   const message = [words, ...blocks].filter((piece) => piece !== '').join('\n\n');
   if (message.length > MESSAGE_MAX_CHARS) {
     throw new Error(
-      `The message is too long: ${message.length.toLocaleString('en')} characters, including its files. The limit is ${MESSAGE_MAX_CHARS.toLocaleString('en')}.`,
+      t(
+        'The message is too long: {count, plural, one {# character} other {# characters}}, including its files. The limit is {limit}.',
+        { count: message.length, limit: MESSAGE_MAX_CHARS },
+      ),
     );
   }
   return message;

@@ -8,6 +8,7 @@ import { useMemo, useSyncExternalStore } from 'react';
 import * as localStore from '../api/localStore';
 import type { Attached } from '../consoles/consoles';
 import { client, type Message } from '../stream';
+import { message, t } from '../ui/language';
 import { BECAME, become, conversationOf, forgetOlder, isNewPlace, randomName } from './places';
 import type { StoredFile } from './uploads';
 
@@ -45,7 +46,7 @@ interface Entry {
   page: string;
   /** The messages with the same words that the conversation had already. */
   same: string[];
-  /** Why the server refused it. It is not sent until the user says so. */
+  /** Why the server refused it, not translated: the language may change. It is not sent until the user says so. */
   refused?: string;
 }
 
@@ -79,7 +80,7 @@ class Outbox {
   /** Those that the browser has no room for. */
   #unkept = new Map<string, Entry>();
   #accepted = new Map<string, Unsent>();
-  /** Why the last attempt failed. */
+  /** Why the last attempt failed, not translated. */
   #trouble = new Map<string, string>();
   #requests = new Map<string, AbortController>();
   #sending = new Set<string>();
@@ -165,7 +166,7 @@ class Outbox {
   remove(key: string): void {
     this.#drop(key);
     this.#requests.get(key)?.abort(new Error('deleted'));
-    this.#settled.get(key)?.(new Error('The message was deleted.'));
+    this.#settled.get(key)?.(new Error(t('The message was deleted.')));
     this.#settled.delete(key);
     this.#again();
   }
@@ -188,7 +189,7 @@ class Outbox {
         attachments,
         same,
         state: refused !== undefined ? 'refused' : reason !== '' ? 'unreachable' : 'sending',
-        reason,
+        reason: t(reason),
       };
     });
     const known = new Set(waiting.map(({ key }) => key));
@@ -230,7 +231,7 @@ class Outbox {
       const entry = this.#entries().find((one) => one.place === place);
       if (!entry || entry.refused !== undefined) return false;
       if (Date.now() - entry.since > SENT_BY_ITSELF_MS) {
-        this.#put({ ...entry, refused: 'It is more than a day old. Select “Retry” to send it anyway.' });
+        this.#put({ ...entry, refused: message('It is more than a day old. Select “Retry” to send it anyway.') });
         return false;
       }
       if (entry.along === null) {
@@ -261,10 +262,11 @@ class Outbox {
         }
       } catch (error) {
         if (!this.#entry(entry.key)) continue;
-        const reason = error instanceof RejoinError && error.status > 0 ? error.detail : "Can't reach the server.";
+        const reason =
+          error instanceof RejoinError && error.status > 0 ? error.detail : message("Can't reach the server.");
         if (error instanceof RejoinError && error.status === 401) {
           // Sent after the next sign-in.
-          this.#trouble.set(entry.key, 'You are signed out. Sign in to send it.');
+          this.#trouble.set(entry.key, message('You are signed out. Sign in to send it.'));
           this.#changed();
           return true;
         }
@@ -313,7 +315,7 @@ class Outbox {
     // It is still where it was written.
     this.#settled.delete(entry.key);
     this.#drop(entry.key);
-    settle(new Error(reason));
+    settle(new Error(t(reason)));
   }
 
   #placeNow(place: string): string {

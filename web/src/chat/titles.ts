@@ -1,5 +1,6 @@
 // Returns the title under which a conversation is listed.
 import type { Schemas } from '../api/http';
+import { t } from '../ui/language';
 
 type Titled = Pick<Schemas['ConversationBody'], 'title' | 'metadata'>;
 
@@ -10,8 +11,8 @@ export function shownTitle({ title, metadata }: Titled): string {
       title.trim() === found.trim() ? (/`([^`]*)`?/.exec(found)?.[1] ?? found) : '',
     )
     .trim();
-  const shown = words || 'Untitled';
-  return forkedFrom(metadata) === null ? shown : `Branch: ${shown}`;
+  const shown = words || t('Untitled');
+  return forkedFrom(metadata) === null ? shown : t('Branch: {title}', { title: shown });
 }
 
 /** The run that a conversation's first one was made of; null: it is no branch. */

@@ -1,6 +1,7 @@
 // Uploads files before their message is sent: images, PDFs, audio, and text that is too long to embed.
 import type { WireFile } from '@rejoin/client';
 import { Problem } from '../api/http';
+import { message, number, t } from '../ui/language';
 
 /** A file that the server has. */
 export type StoredFile = Pick<WireFile, 'fileId' | 'name' | 'mediaType' | 'sizeBytes'>;
@@ -17,7 +18,7 @@ export interface Upload {
 
 /** What a file may have, unless the deployment says otherwise [bytes]. */
 const FILE_MAX_BYTES = 25 * 1024 * 1024;
-const UNITS = ['bytes', 'KB', 'MB', 'GB'];
+const SIZES = [message('{size} bytes'), message('{size} KB'), message('{size} MB'), message('{size} GB')];
 
 /** Whether it goes up by itself, and not as text within the message. */
 export function isUploaded(file: File): boolean {
@@ -35,8 +36,9 @@ export function isShownImage(mediaType: string): boolean {
 
 /** A size in words. */
 export function sizeOf(bytes: number): string {
-  const unit = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
-  return `${(bytes / 1000 ** unit).toLocaleString('en', { maximumFractionDigits: unit === 0 ? 0 : 1 })} ${UNITS[unit] ?? ''}`;
+  const unit = Math.min(SIZES.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
+  const size = number(bytes / 1000 ** unit, { maximumFractionDigits: unit === 0 ? 0 : 1 });
+  return t(SIZES[unit] ?? '{size} bytes', { size });
 }
 
 /** Uploads a file with an XMLHttpRequest, because `fetch` reports no upload progress. */
@@ -60,14 +62,18 @@ export function upload(file: File, onProgress: (progress: number) => void, signa
         resolve({ fileId: id, name, mediaType, sizeBytes });
       } else {
         const { code, detail } = body as { code?: string; detail?: string };
-        reject(new Problem(request.status, code ?? 'unknown', detail ?? `the server returned HTTP ${request.status}`));
+        const { status } = request;
+        const words = detail ?? t('the server returned HTTP {status}', { status: String(status) });
+        reject(new Problem(status, code ?? 'unknown', words));
       }
     };
     // A server that refuses a file for its size need not wait for all of it.
     request.onerror = () =>
       reject(
         new Error(
-          file.size > FILE_MAX_BYTES ? `the file is larger than ${sizeOf(FILE_MAX_BYTES)}` : "can't reach the server",
+          file.size > FILE_MAX_BYTES
+            ? t('the file is larger than {size}', { size: sizeOf(FILE_MAX_BYTES) })
+            : t("can't reach the server"),
         ),
       );
     request.onabort = () => reject(new DOMException('removed', 'AbortError'));
@@ -93,7 +99,7 @@ export function filesIn(output: unknown): StoredFile[] {
     if (typeof fileId === 'string' && url === contentOf(fileId)) {
       found.set(fileId, {
         fileId,
-        name: typeof name === 'string' ? name : 'file',
+        name: typeof name === 'string' ? name : t('file'),
         mediaType: typeof mimeType === 'string' ? mimeType : '',
         sizeBytes: typeof bytes === 'number' ? bytes : 0,
       });

@@ -1,5 +1,6 @@
 // Dictation by the browser's speech recognition (Web Speech API). Some browsers send the sound to a service of their maker for that.
 import { useEffect, useRef, useState } from 'react';
+import { t } from '../ui/language';
 
 /** What is used of the API, which TypeScript does not declare. */
 interface Recognition {
@@ -23,15 +24,18 @@ const { SpeechRecognition, webkitSpeechRecognition } = globalThis as {
 /** Undefined: this browser has none. */
 const Recognizer = SpeechRecognition ?? webkitSpeechRecognition;
 
-const BLOCKED =
-  'The browser blocks the microphone for this page. Allow it in the settings of the site, then try again.';
+const BLOCKED = t(
+  'The browser blocks the microphone for this page. Allow it in the settings of the site, then try again.',
+);
 const ERRORS: Record<string, string> = {
   'not-allowed': BLOCKED,
   'service-not-allowed': BLOCKED,
-  'audio-capture': 'No microphone was found. Connect one, then try again.',
-  'no-speech': 'No speech was heard. Check the microphone, then try again.',
-  network: "The browser can't reach its speech service. Try again later, or type the message.",
-  'language-not-supported': "The browser's speech recognition does not know your language. Type the message instead.",
+  'audio-capture': t('No microphone was found. Connect one, then try again.'),
+  'no-speech': t('No speech was heard. Check the microphone, then try again.'),
+  network: t("The browser can't reach its speech service. Try again later, or type the message."),
+  'language-not-supported': t(
+    "The browser's speech recognition does not know your language. Type the message instead.",
+  ),
 };
 
 interface Dictation {
@@ -59,7 +63,7 @@ export function useDictation(onWords: (words: string) => void): Dictation {
   const fail = (code: string) => {
     // The user, or this page, has ended it.
     if (code === 'aborted') return;
-    setError(new Error(ERRORS[code] ?? `The browser's speech recognition failed (${code}). Try again.`));
+    setError(new Error(ERRORS[code] ?? t("The browser's speech recognition failed ({code}). Try again.", { code })));
   };
   const start = () => {
     if (!Recognizer) return;

@@ -1,5 +1,6 @@
 // Tracks the uploads in progress of one message field.
 import { useCallback, useEffect, useRef, useState } from 'react';
+import { t } from '../ui/language';
 import { type StoredFile, type Upload, upload } from './uploads';
 
 /** Puts a file that has arrived among those that are there. */
@@ -44,7 +45,7 @@ export function useUploads(place: string, onStored: (add: Add) => void) {
         });
       } catch (error) {
         if (!request.signal.aborted)
-          change(key, { error: error instanceof Error ? error.message : 'something went wrong' });
+          change(key, { error: error instanceof Error ? error.message : t('something went wrong') });
       } finally {
         requests.current.delete(key);
       }

@@ -15,6 +15,7 @@ import {
 } from '@codemirror/view';
 import { type RefObject, useEffect, useRef } from 'react';
 import { mount } from '../ui/editor';
+import { t } from '../ui/language';
 import type { Doc } from './doc';
 
 /** How long lines are marked that came from elsewhere [ms]. */
@@ -91,7 +92,7 @@ export function Editor({ doc, view, onRun }: Props) {
         // Tab stays the key that leaves the editor: people without a mouse must get out.
         keymap.of([...defaultKeymap, ...historyKeymap]),
         EditorView.lineWrapping,
-        EditorView.contentAttributes.of({ 'aria-label': 'Console text' }),
+        EditorView.contentAttributes.of({ 'aria-label': t('Console text') }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged && !update.transactions.every((one) => one.annotation(fromElsewhere)))
             doc.typed(update.state.doc.toString());

@@ -1,6 +1,7 @@
 // Shows the result of a query as a virtualized table: only the visible rows are in the page.
 import { useState } from 'react';
 import { download } from '../ui/download';
+import { t } from '../ui/language';
 import { CopyButton, duration } from '../ui/parts';
 import { type Answer, csv, json, shown, tabbed } from './table';
 
@@ -21,24 +22,19 @@ export function Grid({ answer, title }: { answer: Answer; title: string }) {
   const last = Math.min(rows.length, first + SIGHT + 2 * SPARE);
   const name = title.replaceAll(/[^\p{L}\p{N}_-]+/gu, '-') || 'result';
   return (
-    <section className="answer" aria-label="Result">
+    <section className="answer" aria-label={t('Result')}>
       <div className="controls">
-        <span role="status">
-          {rows.length.toLocaleString('en')} {rows.length === 1 ? 'row' : 'rows'} in{' '}
-          {duration(answer.elapsedMs) || '0 ms'}
-          {answer.affectedRows !== null && answer.affectedRows !== undefined ? `, ${answer.affectedRows} changed` : ''}
-          {answer.truncated ? ', truncated: the result exceeds the limit' : ''}
-        </span>
+        <span role="status">{summary(answer)}</span>
         <span className="fill" />
         <button type="button" className="plain small" onClick={() => download(`${name}.csv`, 'text/csv', csv(answer))}>
-          CSV
+          {t('CSV')}
         </button>
         <button
           type="button"
           className="plain small"
           onClick={() => download(`${name}.json`, 'application/json', json(answer))}
         >
-          JSON
+          {t('JSON')}
         </button>
         <CopyButton text={() => tabbed(answer)} />
       </div>
@@ -46,7 +42,7 @@ export function Grid({ answer, title }: { answer: Answer; title: string }) {
         className="grid"
         tabIndex={0}
         role="group"
-        aria-label="Rows"
+        aria-label={t('Rows')}
         onScroll={(event) => setTop(event.currentTarget.scrollTop)}
       >
         <table aria-rowcount={rows.length + 1}>
@@ -77,7 +73,7 @@ export function Grid({ answer, title }: { answer: Answer; title: string }) {
       {whole === null ? null : (
         <div className="whole">
           <button type="button" className="plain small" onClick={() => setWhole(null)}>
-            Close value
+            {t('Close value')}
           </button>
           <pre className="payload" tabIndex={0}>
             {whole}
@@ -86,6 +82,19 @@ export function Grid({ answer, title }: { answer: Answer; title: string }) {
       )}
     </section>
   );
+}
+
+/** How many rows a query gave or changed, and how long it took. */
+function summary({ rows, elapsedMs, affectedRows, truncated }: Answer): string {
+  const facts = [
+    t('{count, plural, one {# row} other {# rows}} in {time}', {
+      count: rows.length,
+      time: duration(elapsedMs) || duration(0),
+    }),
+  ];
+  if (typeof affectedRows === 'number') facts.push(t('{count, plural, other {# changed}}', { count: affectedRows }));
+  if (truncated) facts.push(t('truncated: the result exceeds the limit'));
+  return facts.join(t(', '));
 }
 
 /** Stands for rows that are out of sight. */
@@ -103,7 +112,7 @@ function Cell({ text, onWhole }: { text: string; onWhole: (text: string) => void
   return (
     <>
       {text.slice(0, CELL_MAX)}
-      <button type="button" className="plain small" aria-label="Show full value" onClick={() => onWhole(text)}>
+      <button type="button" className="plain small" aria-label={t('Show full value')} onClick={() => onWhole(text)}>
         …
       </button>
     </>

@@ -4,8 +4,10 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { BACKWARD, FORWARD } from '../ui/arrows';
 import { confirmed } from '../ui/Dialog';
 import { Changes } from '../ui/editor';
+import { t } from '../ui/language';
 import { ErrorNote, Payload } from '../ui/parts';
 import type { Consoles } from './consoles';
 import type { Doc } from './doc';
@@ -15,12 +17,12 @@ import { Schema } from './Schema';
 import type { Answer } from './table';
 
 const STATES: Record<Doc['state'], string> = {
-  saved: 'Saved',
-  unsaved: 'Not saved yet',
-  saving: 'Saving…',
-  offline: 'Server unreachable. Changes are kept in this browser and saved later.',
-  conflict: 'Conflicting changes',
-  gone: 'Deleted',
+  saved: t('Saved'),
+  unsaved: t('Not saved yet'),
+  saving: t('Saving…'),
+  offline: t('Server unreachable. Changes are kept in this browser and saved later.'),
+  conflict: t('Conflicting changes'),
+  gone: t('Deleted'),
 };
 
 export default function Pane({ consoles, onFold }: { consoles: Consoles; onFold: () => void }) {
@@ -31,9 +33,9 @@ export default function Pane({ consoles, onFold }: { consoles: Consoles; onFold:
   };
   const { open, closed, seen } = consoles;
   return (
-    <aside className="consoles" aria-label="Consoles">
+    <aside className="consoles" aria-label={t('Consoles')}>
       <div className="tabs">
-        <div role="tablist" aria-label="Open consoles">
+        <div role="tablist" aria-label={t('Open consoles')}>
           {open.map((doc) => (
             <button
               key={doc.id}
@@ -45,16 +47,22 @@ export default function Pane({ consoles, onFold }: { consoles: Consoles; onFold:
               tabIndex={doc === seen ? 0 : -1}
               onClick={() => consoles.show(doc.id)}
               onKeyDown={(event) => {
-                const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+                const step = { [FORWARD]: 1, [BACKWARD]: -1 }[event.key];
                 const next = step === undefined ? undefined : open.at((open.indexOf(doc) + step) % open.length);
                 if (!next) return;
                 consoles.show(next.id);
                 document.getElementById(`tab-${next.id}`)?.focus();
               }}
             >
-              {doc.id === consoles.pinned ? <span title="Agents use this console">◆ </span> : null}
-              {consoles.isRestored(doc.id) ? <span title="Restored from an earlier visit">↺ </span> : null}
-              {doc.about.isTemporary ? <i title="Temporary">{doc.about.title}</i> : doc.about.title}
+              {doc.id === consoles.pinned ? <span title={t('Agents use this console')}>◆ </span> : null}
+              {consoles.isRestored(doc.id) ? <span title={t('Restored from an earlier visit')}>↺ </span> : null}
+              {doc.about.isTemporary ? (
+                <i dir="auto" title={t('Temporary')}>
+                  {doc.about.title}
+                </i>
+              ) : (
+                <bdi>{doc.about.title}</bdi>
+              )}
               {doc.isUnsaved ? ' •' : ''}
             </button>
           ))}
@@ -62,14 +70,14 @@ export default function Pane({ consoles, onFold }: { consoles: Consoles; onFold:
         <button
           type="button"
           className="plain small"
-          aria-label="New console"
+          aria-label={t('New console')}
           onClick={() => attempt(() => consoles.make(seen?.about.kind, seen?.about.dataSourceId))}
         >
           +
         </button>
         {closed.length > 0 ? (
-          <select aria-label="Reopen a console" value="" onChange={(event) => consoles.show(event.target.value)}>
-            <option value="">Reopen…</option>
+          <select aria-label={t('Reopen a console')} value="" onChange={(event) => consoles.show(event.target.value)}>
+            <option value="">{t('Reopen…')}</option>
             {closed.map((doc) => (
               <option key={doc.id} value={doc.id}>
                 {doc.about.title}
@@ -78,7 +86,7 @@ export default function Pane({ consoles, onFold }: { consoles: Consoles; onFold:
           </select>
         ) : null}
         <span className="fill" />
-        <button type="button" className="plain small" aria-label="Hide consoles" onClick={onFold}>
+        <button type="button" className="plain small" aria-label={t('Hide consoles')} onClick={onFold}>
           ✕
         </button>
       </div>
@@ -87,7 +95,7 @@ export default function Pane({ consoles, onFold }: { consoles: Consoles; onFold:
       {seen ? (
         <One key={seen.id} doc={seen} consoles={consoles} attempt={attempt} />
       ) : (
-        <p className="note quiet">No console is open. Create one with +.</p>
+        <p className="note quiet">{t('No console is open. Create one with +.')}</p>
       )}
     </aside>
   );
@@ -109,8 +117,8 @@ function One({ doc, consoles, attempt }: OneProps) {
     <div className="console" role="tabpanel" id="console" aria-labelledby={`tab-${doc.id}`}>
       <div className="controls">
         <Title key={doc.about.title} doc={doc} attempt={attempt} />
-        {consoles.isRestored(doc.id) ? <span className="quiet">Restored</span> : null}
-        {doc.about.isTemporary ? <span className="quiet">Temporary</span> : null}
+        {consoles.isRestored(doc.id) ? <span className="quiet">{t('Restored')}</span> : null}
+        {doc.about.isTemporary ? <span className="quiet">{t('Temporary')}</span> : null}
         <span role="status" className="quiet">
           {STATES[doc.state]}
         </span>
@@ -118,35 +126,35 @@ function One({ doc, consoles, attempt }: OneProps) {
           <button
             type="button"
             className="plain small"
-            title="Temporary: deleted after 30 days without use"
+            title={t('Temporary: deleted after 30 days without use')}
             onClick={() => attempt(() => doc.describe({ isTemporary: false }))}
           >
-            Keep
+            {t('Keep')}
           </button>
         ) : null}
         <span className="fill" />
         {doc.id === consoles.pinned ? (
-          <span className="quiet">Used by agents</span>
+          <span className="quiet">{t('Used by agents')}</span>
         ) : (
           <button type="button" className="small" onClick={() => attempt(() => consoles.pin(doc.id))}>
-            Attach
+            {t('Attach')}
           </button>
         )}
         <button type="button" className="plain small" onClick={() => consoles.close(doc.id)}>
-          Close
+          {t('Close')}
         </button>
         <button
           type="button"
           className="plain small"
           onClick={() =>
             void confirmed({
-              title: `Delete the console “${doc.about.title}”?`,
-              detail: 'Its text and its versions are deleted.',
-              action: 'Delete console',
+              title: t('Delete the console “{title}”?', { title: doc.about.title }),
+              detail: t('Its text and its versions are deleted.'),
+              action: t('Delete console'),
             }).then((isAgreed) => isAgreed && attempt(() => consoles.remove(doc)))
           }
         >
-          Delete
+          {t('Delete')}
         </button>
       </div>
       <div className="controls">
@@ -155,17 +163,17 @@ function One({ doc, consoles, attempt }: OneProps) {
           type="button"
           className="primary small"
           disabled={run.isBusy}
-          title="Run the selection, or everything (Ctrl+Enter)"
+          title={t('Run the selection, or everything (Ctrl+Enter)')}
           onClick={() => run.start('query')}
         >
-          Run
+          {t('{kind, select, verb {Run} other {Run}}', { kind: 'verb' })}
         </button>
         <button type="button" className="small" disabled={run.isBusy} onClick={() => run.start('explain')}>
-          Explain
+          {t('Explain')}
         </button>
         {run.isBusy ? (
           <button type="button" className="small" onClick={run.cancel}>
-            Cancel
+            {t('Cancel')}
           </button>
         ) : null}
         <span className="fill" />
@@ -175,22 +183,22 @@ function One({ doc, consoles, attempt }: OneProps) {
           aria-expanded={showsSchema}
           onClick={() => setShowsSchema(!showsSchema)}
         >
-          Schema
+          {t('Schema')}
         </button>
       </div>
       {doc.agentEdit ? (
         <div className="controls note">
-          <span>An agent changed this console.</span>
+          <span>{t('An agent changed this console.')}</span>
           <button
             type="button"
             className="plain small"
             aria-expanded={showsChanges}
             onClick={() => setShowsChanges(!showsChanges)}
           >
-            Show changes
+            {t('Show changes')}
           </button>
           <button type="button" className="plain small" onClick={() => attempt(() => doc.undoAgent())}>
-            Undo the agent&apos;s change
+            {t("Undo the agent's change")}
           </button>
         </div>
       ) : null}
@@ -208,16 +216,16 @@ function One({ doc, consoles, attempt }: OneProps) {
           }}
         />
       ) : null}
-      {showsChanges && doc.agentEdit ? <Changes {...doc.agentEdit} label="Changes by the agent" /> : null}
+      {showsChanges && doc.agentEdit ? <Changes {...doc.agentEdit} label={t('Changes by the agent')} /> : null}
       <Editor doc={doc} view={editor} onRun={() => run.start('query')} />
       {run.isBusy ? (
         <p className="note quiet" role="status">
-          Running…
+          {t('Running…')}
         </p>
       ) : null}
       {run.error ? <ErrorNote error={run.error} /> : null}
       {run.plan === undefined ? null : (
-        <section aria-label="Plan" className="answer">
+        <section aria-label={t('Plan')} className="answer">
           <Payload value={run.plan} />
         </section>
       )}
@@ -235,7 +243,7 @@ function Title({ doc, attempt }: { doc: Doc; attempt: OneProps['attempt'] }) {
   };
   return (
     <input
-      aria-label="Console title"
+      aria-label={t('Console title')}
       value={title}
       maxLength={200}
       onChange={(event) => setTitle(event.target.value)}
@@ -264,14 +272,14 @@ function Place({ doc, attempt }: { doc: Doc; attempt: OneProps['attempt'] }) {
   return (
     <>
       <select
-        aria-label="Data source"
+        aria-label={t('Data source')}
         value={dataSourceId ?? ''}
         onChange={({ target: { value } }) => {
           const source = sources.data?.items.find((one) => one.id === value);
           attempt(() => doc.describe({ dataSourceId: source?.id ?? null, kind: source?.kind ?? null, database: null }));
         }}
       >
-        <option value="">No data source</option>
+        <option value="">{t('No data source')}</option>
         {sources.data?.items.map((source) => (
           <option key={source.id} value={source.id}>
             {source.name} ({source.kind})
@@ -280,11 +288,11 @@ function Place({ doc, attempt }: { doc: Doc; attempt: OneProps['attempt'] }) {
       </select>
       {dataSourceId && (databases.data?.items.length ?? 0) > 0 ? (
         <select
-          aria-label="Database"
+          aria-label={t('Database')}
           value={database ?? ''}
           onChange={(event) => attempt(() => doc.describe({ database: event.target.value || null }))}
         >
-          <option value="">Default database</option>
+          <option value="">{t('Default database')}</option>
           {databases.data?.items.map((name) => (
             <option key={name}>{name}</option>
           ))}
@@ -297,27 +305,27 @@ function Place({ doc, attempt }: { doc: Doc; attempt: OneProps['attempt'] }) {
 /** Both texts, and the choice between them. */
 function Conflict({ doc }: { doc: Doc }) {
   return (
-    <section className="note bad" aria-label="Conflict">
-      <p role="alert">Someone else changed the same lines. Your text is kept. Choose which version to save.</p>
+    <section className="note bad" aria-label={t('Conflict')}>
+      <p role="alert">{t('Someone else changed the same lines. Your text is kept. Choose which version to save.')}</p>
       <div className="beside">
         <div>
-          <h4>Yours</h4>
+          <h4>{t('Yours')}</h4>
           <Payload value={doc.text} />
         </div>
         <div>
-          <h4>Theirs</h4>
+          <h4>{t('Theirs')}</h4>
           <Payload value={doc.conflict?.content} />
         </div>
       </div>
       <div className="controls">
         <button type="button" onClick={() => doc.resolve('mine')}>
-          Keep mine
+          {t('Keep mine')}
         </button>
         <button type="button" onClick={() => doc.resolve('theirs')}>
-          Use theirs
+          {t('Use theirs')}
         </button>
         <button type="button" onClick={() => doc.resolve('both')}>
-          Merge manually
+          {t('Merge manually')}
         </button>
       </div>
     </section>
@@ -341,8 +349,8 @@ function useRun(doc: Doc, path: string, editor: { current: EditorView | null }) 
     const { dataSourceId, database } = doc.about;
     const { from = 0, to = 0 } = editor.current?.state.selection.main ?? {};
     const query = (from === to ? doc.text : (editor.current?.state.sliceDoc(from, to) ?? '')).trim();
-    if (!dataSourceId) return setOutcome({ error: new Error('Choose a data source for this console first.') });
-    if (query === '') return setOutcome({ error: new Error('The console is empty. Write a query first.') });
+    if (!dataSourceId) return setOutcome({ error: new Error(t('Choose a data source for this console first.')) });
+    if (query === '') return setOutcome({ error: new Error(t('The console is empty. Write a query first.')) });
     request.current?.abort();
     const own = new AbortController();
     request.current = own;
@@ -356,7 +364,7 @@ function useRun(doc: Doc, path: string, editor: { current: EditorView | null }) 
       .then(
         (answer) =>
           what === 'query' ? { answer: answer as Answer } : { plan: (answer as { plan?: unknown }).plan ?? answer },
-        (error: unknown) => ({ error: own.signal.aborted ? new Error('Query cancelled.') : error }),
+        (error: unknown) => ({ error: own.signal.aborted ? new Error(t('Query cancelled.')) : error }),
       )
       .then((outcome: Outcome) => {
         if (request.current !== own) return;

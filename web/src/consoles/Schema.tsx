@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { t } from '../ui/language';
 import { ErrorNote, Folded, Waiting } from '../ui/parts';
 
 /** A column, or a field of a collection's documents, as a schema describes it. */
@@ -29,11 +30,11 @@ export function Schema({ sourceId, database, onName }: Props) {
     queryFn: () => api<Schemas['Tables']>(`${path}/tables${among({ database })}`),
   });
   return (
-    <section className="schema" aria-label="Schema">
+    <section className="schema" aria-label={t('Schema')}>
       <button type="button" className="plain small" onClick={() => setLooks(looks + 1)}>
-        Refresh
+        {t('Refresh')}
       </button>
-      {tables.isPending ? <Waiting what="tables" /> : null}
+      {tables.isPending ? <Waiting what={t('tables')} /> : null}
       {tables.isError ? <ErrorNote error={tables.error} /> : null}
       <ul className="hits">
         {tables.data?.items.map((table) => (
@@ -41,12 +42,12 @@ export function Schema({ sourceId, database, onName }: Props) {
             <button
               type="button"
               className="plain small"
-              title="Insert the name into the console"
+              title={t('Insert the name into the console')}
               onClick={() => onName(table.name)}
             >
               {table.name}
             </button>
-            <Folded label={<span className="quiet">Columns of this {table.kind}</span>}>
+            <Folded label={<span className="quiet">{columnsOf(table.kind)}</span>}>
               {() => (
                 <Columns
                   path={path}
@@ -80,7 +81,7 @@ function Columns({ path, within, isFresh, database, table, onName }: ColumnsProp
     queryFn: () =>
       api<Schemas['SchemaBody']>(`${path}/schema${among({ database, table, refresh: isFresh ? 'true' : undefined })}`),
   });
-  if (schema.isPending) return <Waiting what="columns" />;
+  if (schema.isPending) return <Waiting what={t('columns')} />;
   if (schema.isError) return <ErrorNote error={schema.error} />;
   const described = schema.data.schema as { columns?: Column[]; fields?: Column[] };
   return (
@@ -95,6 +96,23 @@ function Columns({ path, within, isFresh, database, table, onName }: ColumnsProp
       ))}
     </ul>
   );
+}
+
+function columnsOf(kind: string): string {
+  switch (kind) {
+    case 'table':
+      return t('Columns of this table');
+    case 'view':
+      return t('Columns of this view');
+    case 'materialized view':
+      return t('Columns of this materialized view');
+    case 'foreign table':
+      return t('Columns of this foreign table');
+    case 'collection':
+      return t('Columns of this collection');
+    default:
+      return t('Columns of this {kind}', { kind });
+  }
 }
 
 function among(given: Record<string, string | undefined>): string {

@@ -3,6 +3,7 @@ import { useEffect, useMemo, useSyncExternalStore } from 'react';
 import { api, type Schemas } from '../api/http';
 import * as localStore from '../api/localStore';
 import { client } from '../stream';
+import { t } from '../ui/language';
 import { type Console, Doc } from './doc';
 
 /** What a message brings along of each console. */
@@ -119,7 +120,7 @@ export class Consoles {
 
   async make(kind?: string | null, dataSourceId?: string | null): Promise<void> {
     const body: Schemas['NewConsoleBody'] = {
-      title: `Console ${this.#docs.size + 1}`,
+      title: t('Console {number}', { number: this.#docs.size + 1 }),
       content: '',
       isTemporary: true,
       conversationId: this.conversationId,

@@ -4,6 +4,7 @@
 // there is one request at a time; text that is typed and not yet stored is kept in this browser until it is.
 import { api, Problem, type Schemas } from '../api/http';
 import * as localStore from '../api/localStore';
+import { t } from '../ui/language';
 import { both, merge } from './merge';
 
 export type Console = Schemas['ConsoleBody'];
@@ -127,9 +128,9 @@ export class Doc {
     const { items } = await api<Schemas['VersionPage']>(`/api/consoles/${this.id}/versions?limit=100`);
     const nth = items.findIndex((one: Version) => one.modifiedBy === 'agent');
     const [made, before] = [items[nth], items[nth + 1]];
-    if (!made || !before) throw new Error('The stored versions of this console contain no change by an agent.');
+    if (!made || !before) throw new Error(t('The stored versions of this console contain no change by an agent.'));
     const text = merge(made.content, this.text, before.content);
-    if (text === null) throw new Error('The same lines have changed since. Undo the change manually.');
+    if (text === null) throw new Error(t('The same lines have changed since. Undo the change manually.'));
     this.agentEdit = null;
     this.typed(text);
     await this.flush();

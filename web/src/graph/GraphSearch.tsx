@@ -4,19 +4,20 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
 import { api, query, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { message, number, t } from '../ui/language';
 import { ErrorNote, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 
-const MODES = [
-  ['hybrid', 'Hybrid'],
-  ['lexical', 'Keyword'],
-  ['semantic', 'Semantic'],
-] as const;
+/** Each with the heading of its results, and their name. */
+const HYBRID = { mode: 'hybrid', heading: message('Hybrid'), name: message('By hybrid') };
+const LEXICAL = { mode: 'lexical', heading: message('Keyword'), name: message('By keyword') };
+const SEMANTIC = { mode: 'semantic', heading: message('Semantic'), name: message('By semantic') };
+const SCORE = { minimumFractionDigits: 2, maximumFractionDigits: 2 };
 
 export function GraphSearch() {
   const me = useMe();
   const { q } = useSearch({ from: '/graph' });
-  useTitle(q ? `Knowledge graph: ${q}` : 'Knowledge graph');
+  useTitle(q ? t('Knowledge graph: {query}', { query: q }) : t('Knowledge graph'));
   const navigate = useNavigate({ from: '/graph' });
   const [words, setWords] = useState(q ?? '');
   const types = useQuery({
@@ -26,7 +27,7 @@ export function GraphSearch() {
   });
   return (
     <main id="main" className="page wide">
-      <h1>Knowledge graph</h1>
+      <h1>{t('Knowledge graph')}</h1>
       <search>
         <form
           className="search"
@@ -36,17 +37,17 @@ export function GraphSearch() {
           }}
         >
           <label htmlFor="q" className="hidden">
-            Search
+            {t('Search')}
           </label>
           <input
             id="q"
             type="search"
             value={words}
             onChange={(event) => setWords(event.target.value)}
-            placeholder="Search the graph"
+            placeholder={t('Search the graph')}
           />
           <button type="submit" className="primary">
-            Search
+            {t('Search')}
           </button>
         </form>
       </search>
@@ -54,13 +55,13 @@ export function GraphSearch() {
         <Results q={q} />
       ) : (
         <section>
-          <h2>Types</h2>
+          <h2>{t('Types')}</h2>
           {types.isError ? <ErrorNote error={types.error} /> : null}
-          {types.isPending ? <Waiting what="types" /> : null}
+          {types.isPending ? <Waiting what={t('types')} /> : null}
           <ul className="chips">
             {types.data?.types.map((type) => (
               <li key={type.name}>
-                {type.name} <span className="quiet">{type.count.toLocaleString('en')}</span>
+                {type.name} <span className="quiet">{number(type.count)}</span>
               </li>
             ))}
           </ul>
@@ -72,14 +73,14 @@ export function GraphSearch() {
 
 /** The three ways to search beside each other; only one where the server can search by words alone. */
 function Results({ q }: { q: string }) {
-  const hits = useHits('hybrid', q);
-  if (hits.data?.note) return <Hits mode="hybrid" label="Keyword" q={q} />;
+  const hits = useHits(HYBRID.mode, q);
+  if (hits.data?.note) return <Hits {...LEXICAL} mode={HYBRID.mode} q={q} />;
   // The others are asked when it is known that they differ.
-  const modes = hits.isPending ? MODES.slice(0, 1) : MODES;
+  const modes = hits.isPending ? [HYBRID] : [HYBRID, LEXICAL, SEMANTIC];
   return (
     <div className="columns">
-      {modes.map(([mode, label]) => (
-        <Hits key={mode} mode={mode} label={label} q={q} />
+      {modes.map((mode) => (
+        <Hits key={mode.mode} {...mode} q={q} />
       ))}
     </div>
   );
@@ -96,23 +97,23 @@ function useHits(mode: string, q: string) {
   });
 }
 
-function Hits({ mode, label, q }: { mode: string; label: string; q: string }) {
+function Hits({ mode, heading, name, q }: typeof HYBRID & { q: string }) {
   const hits = useHits(mode, q);
   return (
-    <section aria-label={`By ${label.toLowerCase()}`}>
-      <h2>{label}</h2>
-      {hits.isPending ? <Waiting what="results" /> : null}
+    <section aria-label={t(name)}>
+      <h2>{t(heading)}</h2>
+      {hits.isPending ? <Waiting what={t('results')} /> : null}
       {hits.isError ? <ErrorNote error={hits.error} /> : null}
       {hits.data?.note ? <p className="note quiet">{hits.data.note}</p> : null}
-      {hits.data?.data.length === 0 ? <p className="quiet">No matching objects.</p> : null}
+      {hits.data?.data.length === 0 ? <p className="quiet">{t('No matching objects.')}</p> : null}
       <ol className="hits">
         {hits.data?.data.map(({ object, score }) => (
           <li key={object.id}>
-            <Link to="/graph/$id" params={{ id: object.id }}>
+            <Link dir="auto" to="/graph/$id" params={{ id: object.id }}>
               {object.name ?? object.key}
             </Link>{' '}
             <span className="quiet">
-              {object.type} · {score.toFixed(2)}
+              {object.type} · {number(score, SCORE)}
             </span>
           </li>
         ))}

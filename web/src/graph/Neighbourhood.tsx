@@ -8,6 +8,7 @@ import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { IconButton } from '../ui/Button';
 import { Diagram } from '../ui/Diagram';
+import { t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
 import { around, type Found, type Neighbours, ofEdges, ofWalk, typesOf } from './neighbours';
 
@@ -47,17 +48,22 @@ export function Neighbourhood({ object, edges }: NeighbourhoodProps) {
   return (
     <section>
       <div className="heading">
-        <h2>Related objects</h2>
+        <h2>{t('Related objects')}</h2>
         <label>
-          <input type="checkbox" checked={isFar} onChange={() => setFar(!isFar)} /> One step further
+          <input type="checkbox" checked={isFar} onChange={() => setFar(!isFar)} /> {t('One step further')}
         </label>
         <span className="quiet" role="status">
-          {shown.nodes.length} objects{shown.isCut ? '; others are not shown' : ''}
+          {t(
+            shown.isCut
+              ? '{count, plural, one {# object; others are not shown} other {# objects; others are not shown}}'
+              : '{count, plural, one {# object} other {# objects}}',
+            { count: shown.nodes.length },
+          )}
         </span>
       </div>
       {relationships.length > 1 ? (
         <fieldset className="legend">
-          <legend>Relationships</legend>
+          <legend>{t('Relationships')}</legend>
           {relationships.map((type) => (
             <label key={type}>
               <input
@@ -73,7 +79,7 @@ export function Neighbourhood({ object, edges }: NeighbourhoodProps) {
       {walk.isError ? <ErrorNote error={walk.error} /> : null}
       {failed ? <ErrorNote error={failed} /> : null}
       <Picture shown={shown} centre={object.id} types={types} expanded={expanded} toggle={toggle} />
-      <ul className="legend" aria-label="Types of objects">
+      <ul className="legend" aria-label={t('Types of objects')}>
         {types.map((type, nth) =>
           shown.nodes.some((node) => node.type === type) ? (
             <li key={type} className={`of-type-${nth % COLOURS}`}>
@@ -133,7 +139,7 @@ function Picture({ shown: { nodes, lines }, centre, types, expanded, toggle }: P
     lines.find(({ from, to }) => from === id || to === id);
   return (
     <Diagram
-      label="Related objects"
+      label={t('Related objects')}
       ids={nodes.map(({ id }) => id)}
       lines={lines.map((line) => ({ ...line, title: line.types.join(', ') }))}
       sizes={SIZES}
@@ -162,14 +168,14 @@ function Picture({ shown: { nodes, lines }, centre, types, expanded, toggle }: P
               aria-current={isCentre ? 'true' : undefined}
               title={isCentre ? `${node.name} (${node.type})` : `${node.name} (${node.type}): ${how}`}
             >
-              <b>{node.name}</b>
+              <b dir="auto">{node.name}</b>
               <span>{isCentre ? node.type : how}</span>
             </Link>
             {isCentre ? null : (
               <IconButton
                 icon={isExpanded ? Minus : Plus}
-                label={isExpanded ? 'Collapse' : 'Expand'}
-                name={`${isExpanded ? 'Collapse' : 'Expand'} ${node.name}`}
+                label={isExpanded ? t('Collapse') : t('Expand')}
+                name={t(isExpanded ? 'Collapse {name}' : 'Expand {name}', { name: node.name })}
                 className="small"
                 tabIndex={tabIndex}
                 onFocus={onFocus}

@@ -5,6 +5,7 @@ import { useState } from 'react';
 import { api, Problem, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { LoadFailed } from '../ui/LoadFailed';
+import { number, rich, t } from '../ui/language';
 import { Ago, ErrorNote, Folded, Payload, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import { Neighbourhood } from './Neighbourhood';
@@ -17,25 +18,26 @@ export function ObjectView() {
   const me = useMe();
   const path = `/api/projects/${me.projectId}/graph/objects/${id}`;
   const object = useQuery({ queryKey: ['object', id], queryFn: () => api<Schemas['GraphObject']>(path) });
-  useTitle(object.data ? (object.data.name ?? object.data.key) : 'Graph');
+  useTitle(object.data ? (object.data.name ?? object.data.key) : t('Graph'));
   const edges = useQuery({
     queryKey: ['object', id, 'edges'],
     queryFn: () => api<Schemas['GraphEdges']>(`${path}/edges?limit=100`),
   });
-  if (object.isPending) return <Waiting what="the object" />;
+  if (object.isPending) return <Waiting what={t('the object')} />;
   if (object.isError)
     return object.error instanceof Problem && object.error.status === 404 ? (
       <Gone path={path} id={id} />
     ) : (
-      <LoadFailed reading={object} what="This object" />
+      <LoadFailed reading={object} what={t('This object')} />
     );
   const { type, key, name, status, labels, properties, version, updatedAt } = object.data;
   return (
     <main id="main" className="page">
-      <h1>{name ?? key}</h1>
+      <h1 dir="auto">{name ?? key}</h1>
       <p className="quiet">
         {type} · <code>{key}</code>
-        {status ? ` · ${status}` : ''} · version {version}, <Ago at={updatedAt} />
+        {status ? ` · ${status}` : ''} ·{' '}
+        {rich('version {version}, {when}', { version: String(version), when: <Ago at={updatedAt} /> })}
       </p>
       {labels.length > 0 ? (
         <ul className="chips">
@@ -46,17 +48,27 @@ export function ObjectView() {
       ) : null}
       {edges.data ? <Neighbourhood key={id} object={object.data} edges={edges.data} /> : null}
       <section>
-        <h2>Properties</h2>
+        <h2>{t('Properties')}</h2>
         <Payload value={properties} />
       </section>
       {edges.isError ? <ErrorNote error={edges.error} /> : null}
       {edges.data ? (
         <div className="columns">
-          <Edges title="Outgoing relationships" edges={edges.data.outgoing} total={edges.data.outgoingTotal} />
-          <Edges title="Incoming relationships" edges={edges.data.incoming} total={edges.data.incomingTotal} />
+          <Edges
+            title={t('Outgoing relationships')}
+            choice={t('Type of outgoing relationships')}
+            edges={edges.data.outgoing}
+            total={edges.data.outgoingTotal}
+          />
+          <Edges
+            title={t('Incoming relationships')}
+            choice={t('Type of incoming relationships')}
+            edges={edges.data.incoming}
+            total={edges.data.incomingTotal}
+          />
         </div>
       ) : null}
-      <Folded label="History">{() => <History path={path} id={id} now={object.data} />}</Folded>
+      <Folded label={t('History')}>{() => <History path={path} id={id} now={object.data} />}</Folded>
     </main>
   );
 }
@@ -64,7 +76,15 @@ export function ObjectView() {
 /** Relationships that are listed without being asked for. */
 const LISTED = 50;
 
-function Edges({ title, edges, total }: { title: string; edges: Edge[]; total: number }) {
+interface EdgesProps {
+  title: string;
+  /** The name of the choice of a type. */
+  choice: string;
+  edges: Edge[];
+  total: number;
+}
+
+function Edges({ title, choice, edges, total }: EdgesProps) {
   const [type, setType] = useState('');
   const [isAll, setAll] = useState(false);
   const counts = new Map<string, number>();
@@ -74,19 +94,14 @@ function Edges({ title, edges, total }: { title: string; edges: Edge[]; total: n
     <section>
       <div className="heading">
         <h2>
-          {title} <span className="quiet">{total.toLocaleString('en')}</span>
+          {title} <span className="quiet">{number(total)}</span>
         </h2>
         {counts.size > 1 ? (
-          <select
-            className="small"
-            aria-label={`Type of ${title.toLowerCase()}`}
-            value={type}
-            onChange={(event) => setType(event.target.value)}
-          >
-            <option value="">All types</option>
+          <select className="small" aria-label={choice} value={type} onChange={(event) => setType(event.target.value)}>
+            <option value="">{t('All types')}</option>
             {[...counts].map(([name, count]) => (
               <option key={name} value={name}>
-                {name} ({count})
+                {name} ({number(count)})
               </option>
             ))}
           </select>
@@ -96,7 +111,7 @@ function Edges({ title, edges, total }: { title: string; edges: Edge[]; total: n
         {(isAll ? shown : shown.slice(0, LISTED)).map((edge) => (
           <li key={edge.relationshipId}>
             <span className="badge">{edge.relationshipType}</span>{' '}
-            <Link to="/graph/$id" params={{ id: edge.connected.id }}>
+            <Link dir="auto" to="/graph/$id" params={{ id: edge.connected.id }}>
               {edge.connected.name}
             </Link>{' '}
             <span className="quiet">{edge.connected.type}</span>
@@ -105,7 +120,7 @@ function Edges({ title, edges, total }: { title: string; edges: Edge[]; total: n
       </ul>
       {shown.length > LISTED && !isAll ? (
         <button type="button" className="small" onClick={() => setAll(true)}>
-          Show all {shown.length.toLocaleString('en')}
+          {t('Show all {count}', { count: shown.length })}
         </button>
       ) : null}
     </section>
@@ -121,11 +136,11 @@ function Gone({ path, id }: { path: string; id: string }) {
   });
   return (
     <main id="main" className="page">
-      <h1>Object not found</h1>
-      <p>It may have been deleted.</p>
+      <h1>{t('Object not found')}</h1>
+      <p>{t('It may have been deleted.')}</p>
       <p>
         <button type="button" onClick={() => restore.mutate()}>
-          Restore
+          {t('Restore')}
         </button>
       </p>
       {restore.isError ? <ErrorNote error={restore.error} /> : null}
@@ -146,7 +161,7 @@ function History({ path, id, now }: { path: string; id: string; now: GraphObject
       api(path, { method: 'PATCH', body: backTo(wanted, now) }),
     onSuccess: () => queries.invalidateQueries({ queryKey: ['object', id] }),
   });
-  if (versions.isPending) return <Waiting what="its history" />;
+  if (versions.isPending) return <Waiting what={t('its history')} />;
   if (versions.isError) return <ErrorNote error={versions.error} />;
   return (
     <>
@@ -159,7 +174,7 @@ function History({ path, id, now }: { path: string; id: string; now: GraphObject
                 <>
                   <span className="step">{version.version}</span> <Ago at={version.createdAt} />{' '}
                   <span className="quiet">
-                    {version.version === now?.version ? 'current' : ''} {version.changeSummary ?? ''}
+                    {version.version === now?.version ? t('current') : ''} {version.changeSummary ?? ''}
                   </span>
                 </>
               }
@@ -174,7 +189,7 @@ function History({ path, id, now }: { path: string; id: string; now: GraphObject
                         disabled={restore.isPending}
                         onClick={() => restore.mutate({ now, wanted: version })}
                       >
-                        Restore version {version.version}
+                        {t('Restore version {version}', { version: String(version.version) })}
                       </button>
                     </p>
                   ) : null}

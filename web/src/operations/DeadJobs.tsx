@@ -5,6 +5,7 @@ import { RefreshCw } from 'lucide-react';
 import { useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { confirmed } from '../ui/Dialog';
+import { number, t } from '../ui/language';
 import { Ago, ErrorNote } from '../ui/parts';
 import { Wide } from '../ui/Wide';
 import { containsWords } from '../ui/words';
@@ -59,26 +60,26 @@ export function DeadJobs({ operations, path }: { operations: Operations; path: s
     setChosen(next);
   };
   const retryAll = async () => {
-    const what = retriable.length === 1 ? '1 job' : `${retriable.length} jobs`;
+    const count = retriable.length;
     const isAgreed = await confirmed({
-      title: `Retry ${what}?`,
-      detail: 'Each becomes a new job that is available at once. If the cause is not fixed, it fails again.',
-      action: `Retry ${what}`,
+      title: t('{count, plural, one {Retry # job?} other {Retry # jobs?}}', { count }),
+      detail: t('Each becomes a new job that is available at once. If the cause is not fixed, it fails again.'),
+      action: t('{count, plural, one {Retry # job} other {Retry # jobs}}', { count }),
     });
     if (isAgreed) retry.mutate(retriable);
   };
   return (
     <section id="dead-jobs">
       <div className="heading">
-        <h2>Dead letter jobs</h2>
+        <h2>{t('Dead letter jobs')}</h2>
         {jobs.length > 0 ? (
           <label>
-            Filter{' '}
+            {t('Filter')}{' '}
             <input
               type="search"
               className="small"
               value={words}
-              placeholder="Kind, queue, ID or error"
+              placeholder={t('Kind, queue, ID or error')}
               autoComplete="off"
               onChange={(event) => setWords(event.target.value)}
             />
@@ -86,12 +87,12 @@ export function DeadJobs({ operations, path }: { operations: Operations; path: s
         ) : null}
         {kinds.length > 1 ? (
           <label>
-            Kind{' '}
+            {t('Kind')}{' '}
             <select className="small" value={kind} onChange={(event) => setKind(event.target.value)}>
-              <option value="">All ({jobs.length})</option>
+              <option value="">{t('All ({count})', { count: jobs.length })}</option>
               {kinds.map((name) => (
                 <option key={name} value={name}>
-                  {name} ({jobs.filter((job) => job.kind === name).length})
+                  {name} ({number(jobs.filter((job) => job.kind === name).length)})
                 </option>
               ))}
             </select>
@@ -99,18 +100,21 @@ export function DeadJobs({ operations, path }: { operations: Operations; path: s
         ) : null}
         {selected.length > 0 ? (
           <button type="button" className="small" disabled={retry.isPending} onClick={() => retry.mutate(selected)}>
-            <RefreshCw className="icon" /> Retry {selected.length} selected
+            <RefreshCw className="icon" /> {t('Retry {count} selected', { count: selected.length })}
           </button>
         ) : null}
         {retriable.length > 0 ? (
           <button type="button" className="small" disabled={retry.isPending} onClick={() => void retryAll()}>
-            <RefreshCw className="icon" /> Retry all that match ({retriable.length})
+            <RefreshCw className="icon" /> {t('Retry all that match ({count})', { count: retriable.length })}
           </button>
         ) : null}
       </div>
       {dead > jobs.length ? (
         <p className="quiet">
-          The newest {jobs.length} of {dead.toLocaleString('en')} are listed. Retry these to see older ones.
+          {t('The newest {count} of {total} are listed. Retry these to see older ones.', {
+            count: jobs.length,
+            total: dead,
+          })}
         </p>
       ) : null}
       <div role="status">
@@ -120,15 +124,17 @@ export function DeadJobs({ operations, path }: { operations: Operations; path: s
         <>
           <ErrorNote error={retry.data.failed[0].error} />
           <p className="quiet">
-            {retry.data.failed.length} of {retry.data.failed.length + retry.data.done} jobs were not retried. They are
-            still selected.
+            {t('{count} of {total} jobs were not retried. They are still selected.', {
+              count: retry.data.failed.length,
+              total: retry.data.failed.length + retry.data.done,
+            })}
           </p>
         </>
       ) : null}
       {jobs.length === 0 ? (
-        <p className="quiet">No dead letter jobs.</p>
+        <p className="quiet">{t('No dead letter jobs.')}</p>
       ) : shown.length === 0 ? (
-        <p className="quiet">No jobs match these filters.</p>
+        <p className="quiet">{t('No jobs match these filters.')}</p>
       ) : (
         <Wide>
           <table>
@@ -138,18 +144,18 @@ export function DeadJobs({ operations, path }: { operations: Operations; path: s
                   {retriable.length > 0 ? (
                     <input
                       type="checkbox"
-                      aria-label="Select all jobs"
+                      aria-label={t('Select all jobs')}
                       checked={selected.length === retriable.length}
                       onChange={(event) => choose(retriable, event.target.checked)}
                     />
                   ) : null}
                 </th>
-                <th scope="col">Job</th>
-                <th scope="col">Attempts</th>
-                <th scope="col">Failed</th>
-                <th scope="col">Last error</th>
+                <th scope="col">{t('Job')}</th>
+                <th scope="col">{t('Attempts')}</th>
+                <th scope="col">{t('Failed')}</th>
+                <th scope="col">{t('Last error')}</th>
                 <th scope="col">
-                  <span className="hidden">Actions</span>
+                  <span className="hidden">{t('Actions')}</span>
                 </th>
               </tr>
             </thead>
@@ -177,7 +183,9 @@ function matches({ id, kind, queue, lastError }: DeadJob, words: string): boolea
 }
 
 function doneWords({ detail, done }: Retried): string {
-  return done === 1 ? detail : `${done} jobs are available again`;
+  return done === 1
+    ? detail
+    : t('{count, plural, one {# job is available again} other {# jobs are available again}}', { count: done });
 }
 
 interface DeadRowProps {
@@ -195,7 +203,7 @@ function DeadRow({ job, isChosen, isBusy, onChoose, onRetry }: DeadRowProps) {
         {job.runId ? null : (
           <input
             type="checkbox"
-            aria-label={`Select ${job.kind} ${job.id}`}
+            aria-label={t('Select {kind} {id}', { kind: job.kind, id: String(job.id) })}
             checked={isChosen}
             onChange={(event) => onChoose(event.target.checked)}
           />
@@ -203,9 +211,9 @@ function DeadRow({ job, isChosen, isBusy, onChoose, onRetry }: DeadRowProps) {
       </td>
       <th scope="row">
         {job.kind} <span className="quiet">{job.id}</span>
-        {job.queue === 'default' ? null : <span className="quiet"> in {job.queue}</span>}
+        {job.queue === 'default' ? null : <span className="quiet"> {t('in {queue}', { queue: job.queue })}</span>}
       </th>
-      <td>{job.attempt}</td>
+      <td>{number(job.attempt)}</td>
       <td>
         <Ago at={job.finishedAt} />
       </td>
@@ -215,19 +223,19 @@ function DeadRow({ job, isChosen, isBusy, onChoose, onRetry }: DeadRowProps) {
           <Link
             to="/runs/$id"
             params={{ id: job.runId }}
-            title="The run has ended. Send the message again to retry it."
+            title={t('The run has ended. Send the message again to retry it.')}
           >
-            View run
+            {t('View run')}
           </Link>
         ) : (
           <button
             type="button"
             className="small"
-            aria-label={`Retry ${job.kind} ${job.id}`}
+            aria-label={t('Retry {kind} {id}', { kind: job.kind, id: String(job.id) })}
             disabled={isBusy}
             onClick={onRetry}
           >
-            <RefreshCw className="icon" /> Retry
+            <RefreshCw className="icon" /> {t('Retry')}
           </button>
         )}
       </td>

@@ -1,6 +1,7 @@
 // The failed runs of the last day by kind: what settings or input have caused, apart from failures of the system.
 import type { UseQueryResult } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
+import { number, t } from '../ui/language';
 import { Ago, ErrorNote } from '../ui/parts';
 import { Wide } from '../ui/Wide';
 import { FAILED_MAX, type Kind } from './failedRuns';
@@ -14,26 +15,28 @@ export function Failures({ reading }: FailuresProps) {
   return (
     <section id="failures">
       <div className="heading">
-        <h2>Failed runs of the last 24 hours</h2>
+        <h2>{t('Failed runs of the last 24 hours')}</h2>
         <Link to="/runs" search={{ state: 'failed', period: 'day' }}>
-          Show runs
+          {t('Show runs')}
         </Link>
       </div>
       {isError ? <ErrorNote error={error} /> : null}
-      {data?.hasMore ? <p className="quiet">Of more failed runs, the newest {FAILED_MAX} are counted.</p> : null}
-      {data?.kinds.length === 0 ? <p className="quiet">No failed runs.</p> : null}
+      {data?.hasMore ? (
+        <p className="quiet">{t('Of more failed runs, the newest {count} are counted.', { count: FAILED_MAX })}</p>
+      ) : null}
+      {data?.kinds.length === 0 ? <p className="quiet">{t('No failed runs.')}</p> : null}
       {data && data.kinds.length > 0 ? (
         <Wide>
           <table>
             <thead>
               <tr>
-                <th scope="col">Kind</th>
-                <th scope="col">Cause</th>
+                <th scope="col">{t('Kind')}</th>
+                <th scope="col">{t('Cause')}</th>
                 <th scope="col" className="number">
-                  Runs
+                  {t('Runs')}
                 </th>
-                <th scope="col">Newest</th>
-                <th scope="col">Error</th>
+                <th scope="col">{t('Newest')}</th>
+                <th scope="col">{t('Error')}</th>
               </tr>
             </thead>
             <tbody>
@@ -52,13 +55,13 @@ function KindRow({ kind: { code, runs, advice } }: { kind: Kind }) {
   const newest = runs[0];
   return (
     <tr>
-      <th scope="row">{code === '' ? 'Other members’ runs' : <code>{code}</code>}</th>
-      <td>{code === '' ? 'Unknown' : advice === undefined ? 'System' : 'Settings or input'}</td>
-      <td className="number">{runs.length}</td>
+      <th scope="row">{code === '' ? t('Other members’ runs') : <code>{code}</code>}</th>
+      <td>{t(code === '' ? 'Unknown' : advice === undefined ? 'System' : 'Settings or input')}</td>
+      <td className="number">{number(runs.length)}</td>
       <td>
         {newest && !newest.restricted ? (
           <Link to="/runs/$id" params={{ id: newest.id }}>
-            <span className="hidden">Newest run: {code}, </span>
+            <span className="hidden">{t('Newest run: {code},', { code })} </span>
             <Ago at={newest.finishedAt} />
           </Link>
         ) : (

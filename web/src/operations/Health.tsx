@@ -1,7 +1,8 @@
 // The summary of the page: what needs attention, each with a link to its section, or that all is good.
 import { CircleCheck, TriangleAlert } from 'lucide-react';
 import type { Schemas } from '../api/http';
-import { seconds } from './charts';
+import { t } from '../ui/language';
+import { LIST, seconds } from './charts';
 import { type Kind, ofLastHour } from './failedRuns';
 
 type Operations = Schemas['Operations'];
@@ -29,18 +30,32 @@ function problemsOf(operations: Operations, failed: readonly Kind[]): Problem[] 
   const paused = queues.filter((queue) => queue.paused).map(({ queue }) => queue);
   const resolvable = ofLastHour(failed, at).filter(({ advice }) => advice !== undefined);
   const failures = hour.failed - resolvable.reduce((sum, { runs }) => sum + runs.length, 0);
-  add(!workers.some(({ alive }) => alive), 'workers', 'No workers are running.');
-  add(oldest > LONG_WAIT_S, 'queues', `The oldest job has been waiting for ${seconds(oldest)}.`);
-  add(failures > ended * MANY_FAILED, 'failures', `${failures} of ${ended} runs failed in the last hour.`);
+  add(!workers.some(({ alive }) => alive), 'workers', t('No workers are running.'));
+  add(oldest > LONG_WAIT_S, 'queues', t('The oldest job has been waiting for {time}.', { time: seconds(oldest) }));
+  add(
+    failures > ended * MANY_FAILED,
+    'failures',
+    t('{failures} of {ended} runs failed in the last hour.', { failures, ended }),
+  );
   for (const { code, runs, advice } of resolvable) {
-    const what = runs.length === 1 ? '1 run' : `${runs.length} runs`;
-    add(true, 'failures', `${what} failed in the last hour because of settings or input: ${code}. ${advice}`);
+    const words = t(
+      '{count, plural, one {# run} other {# runs}} failed in the last hour because of settings or input: {code}. {advice}',
+      { count: runs.length, code, advice: advice ?? '' },
+    );
+    add(true, 'failures', words);
   }
   // The dead jobs of runs need nothing: their runs have failed, and count as such.
   const dead = deadJobs.filter(({ runId }) => !runId).length;
-  add(dead > 0, 'dead-jobs', `${dead} dead letter ${dead === 1 ? 'job needs' : 'jobs need'} a retry or a fix.`);
-  add(process.wakeups === 'lost', 'api-process', 'Notifications from the database are reconnecting.');
-  add(paused.length > 0, 'queues', `Paused: ${paused.join(', ')}.`);
+  add(
+    dead > 0,
+    'dead-jobs',
+    t(
+      '{count, plural, one {# dead letter job needs a retry or a fix.} other {# dead letter jobs need a retry or a fix.}}',
+      { count: dead },
+    ),
+  );
+  add(process.wakeups === 'lost', 'api-process', t('Notifications from the database are reconnecting.'));
+  add(paused.length > 0, 'queues', t('Paused: {queues}.', { queues: LIST.format(paused) }));
   return problems;
 }
 
@@ -49,7 +64,7 @@ export function Health({ operations, failed }: { operations: Operations; failed:
   if (problems.length === 0) {
     return (
       <p className="health good">
-        <CircleCheck className="icon" /> All good
+        <CircleCheck className="icon" /> {t('All good')}
       </p>
     );
   }
@@ -57,7 +72,7 @@ export function Health({ operations, failed }: { operations: Operations; failed:
     <div className="health bad">
       <TriangleAlert className="icon" />
       <div>
-        <b>{problems.length === 1 ? '1 thing to look at' : `${problems.length} things to look at`}</b>
+        <b>{t('{count, plural, one {# thing to look at} other {# things to look at}}', { count: problems.length })}</b>
         <ul>
           {problems.map(({ section, words }) => (
             <li key={words}>

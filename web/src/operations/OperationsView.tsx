@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { api, type Schemas } from '../api/http';
 import { isAdmin, useMe } from '../api/me';
 import { Fact, Facts } from '../ui/Facts';
+import { LOCALE, message, number, rich, t } from '../ui/language';
 import { Ago, duration, ErrorNote, Folded, State, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import { Wide } from '../ui/Wide';
@@ -16,13 +17,14 @@ type Operations = Schemas['Operations'];
 
 const REFRESH_MS = 5_000;
 const WAKEUPS: Record<string, string> = {
-  listening: 'Connected',
-  lost: 'Reconnecting. Until then, changes are picked up within a second.',
-  off: 'Off. Changes are picked up within a second.',
+  listening: message('Connected'),
+  lost: message('Reconnecting. Until then, changes are picked up within a second.'),
+  off: message('Off. Changes are picked up within a second.'),
 };
+const TENTHS = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
 
 export function OperationsView() {
-  useTitle('Operations');
+  useTitle(t('Operations'));
   const me = useMe();
   const mayLook = isAdmin(me);
   const path = `/api/admin/projects/${me.projectId}/operations`;
@@ -36,19 +38,20 @@ export function OperationsView() {
   return (
     <main id="main" className="page wide">
       <div className="title">
-        <h1>Operations</h1>
+        <h1>{t('Operations')}</h1>
         {operations.data ? (
           <span className="quiet">
-            <span className="live" aria-hidden="true" /> Live, as of {new Date(operations.data.at).toLocaleTimeString()}
+            <span className="live" aria-hidden="true" />{' '}
+            {t('Live, as of {time}', { time: new Date(operations.data.at).toLocaleTimeString(LOCALE) })}
           </span>
         ) : null}
       </div>
       {mayLook ? null : (
         <p className="note quiet">
-          Your key can’t view operations. This needs the <code>admin</code> scope.
+          {rich('Your key can’t view operations. This needs the {scope} scope.', { scope: <code>admin</code> })}
         </p>
       )}
-      {mayLook && operations.isPending ? <Waiting what="operations" /> : null}
+      {mayLook && operations.isPending ? <Waiting what={t('operations')} /> : null}
       {operations.isError ? <ErrorNote error={operations.error} /> : null}
       {operations.data ? (
         <>
@@ -57,14 +60,19 @@ export function OperationsView() {
           <div className="charts">
             <RunsChart hour={operations.data.hour} minutes={operations.data.minutes} />
             <TimesChart
-              title="Queue wait time"
+              title={t('Queue wait time')}
               of="waited"
               hour={operations.data.hour}
               minutes={operations.data.minutes}
             />
-            <TimesChart title="Run duration" of="took" hour={operations.data.hour} minutes={operations.data.minutes} />
+            <TimesChart
+              title={t('Run duration')}
+              of="took"
+              hour={operations.data.hour}
+              minutes={operations.data.minutes}
+            />
           </div>
-          <Folded label="Show as table">{() => <Figures operations={operations.data} />}</Folded>
+          <Folded label={t('Show as table')}>{() => <Figures operations={operations.data} />}</Folded>
           <Queues queues={operations.data.queues} />
           <Failures reading={failed} />
           <DeadJobs operations={operations.data} path={path} />
@@ -86,38 +94,43 @@ function Now({ operations: { queues, workers, hour } }: { operations: Operations
   return (
     <div className="tiles">
       <Facts>
-        <Fact name="Queue depth">
-          {sum((queue) => queue.available)}
-          {oldest > 0 ? <span className="quiet">Oldest {seconds(oldest)}</span> : null}
+        <Fact name={t('Queue depth')}>
+          {number(sum((queue) => queue.available))}
+          {oldest > 0 ? <span className="quiet">{t('Oldest {time}', { time: seconds(oldest) })}</span> : null}
         </Fact>
-        <Fact name="Running">{sum((queue) => queue.running)}</Fact>
-        <Fact name="Dead letter jobs">{sum((queue) => queue.dead)}</Fact>
-        <Fact name="Workers">
+        <Fact name={t('Running')}>{number(sum((queue) => queue.running))}</Fact>
+        <Fact name={t('Dead letter jobs')}>{number(sum((queue) => queue.dead))}</Fact>
+        <Fact name={t('Workers')}>
           {alive.length === 0 ? (
-            'None'
+            t('None')
           ) : (
             <>
-              {alive.length}
+              {number(alive.length)}
               <span className="quiet">
-                {alive.reduce((all, { busy }) => all + busy, 0)} of {alive.reduce((all, { slots }) => all + slots, 0)}{' '}
-                slots busy
+                {t('{busy} of {slots} slots busy', {
+                  busy: alive.reduce((all, { busy }) => all + busy, 0),
+                  slots: alive.reduce((all, { slots }) => all + slots, 0),
+                })}
               </span>
             </>
           )}
         </Fact>
-        <Fact name="Finished in the last hour">
-          {ended}
+        <Fact name={t('Finished in the last hour')}>
+          {number(ended)}
           <span className="quiet">
-            {(ended / 60).toFixed(1)} per minute{hour.failed > 0 ? `, ${hour.failed} failed` : ''}
+            {t(hour.failed > 0 ? '{pace} per minute, {failed} failed' : '{pace} per minute', {
+              pace: number(ended / 60, TENTHS),
+              failed: hour.failed,
+            })}
           </span>
         </Fact>
-        <Fact name="Wait time, p50">
+        <Fact name={t('Wait time, p50')}>
           {seconds(hour.waitedP50S)}
-          <span className="quiet">p95 {seconds(hour.waitedP95S)}</span>
+          <span className="quiet">{t('p95 {time}', { time: seconds(hour.waitedP95S) })}</span>
         </Fact>
-        <Fact name="Duration, p50">
+        <Fact name={t('Duration, p50')}>
           {seconds(hour.tookP50S)}
-          <span className="quiet">p95 {seconds(hour.tookP95S)}</span>
+          <span className="quiet">{t('p95 {time}', { time: seconds(hour.tookP95S) })}</span>
         </Fact>
       </Facts>
     </div>
@@ -131,24 +144,31 @@ function Figures({ operations: { hour, minutes } }: { operations: Operations }) 
       <table>
         <thead>
           <Heads
-            names={['Minute']}
-            counts={['Started', 'Completed', 'Failed', 'Cancelled', 'Wait time (p50, p95)', 'Duration (p50, p95)']}
+            names={[t('Minute')]}
+            counts={[
+              t('{kind, select, count {Started} other {Started}}', { kind: 'count' }),
+              t('Completed'),
+              t('Failed'),
+              t('Cancelled'),
+              t('Wait time (p50, p95)'),
+              t('Duration (p50, p95)'),
+            ]}
           />
         </thead>
         <tbody>
           {[hour, ...shown].map((pace) => (
             <tr key={pace.from ?? 'hour'}>
-              <th scope="row">{minuteOf(pace) || 'Last hour'}</th>
+              <th scope="row">{minuteOf(pace) || t('Last hour')}</th>
               {[pace.started, pace.completed, pace.failed, pace.cancelled].map((count, nth) => (
                 <td key={nth} className="number">
-                  {count}
+                  {number(count)}
                 </td>
               ))}
               <td className="number">
-                {seconds(pace.waitedP50S)}, {seconds(pace.waitedP95S)}
+                {t('{p50}, {p95}', { p50: seconds(pace.waitedP50S), p95: seconds(pace.waitedP95S) })}
               </td>
               <td className="number">
-                {seconds(pace.tookP50S)}, {seconds(pace.tookP95S)}
+                {t('{p50}, {p95}', { p50: seconds(pace.tookP50S), p95: seconds(pace.tookP95S) })}
               </td>
             </tr>
           ))}
@@ -161,13 +181,20 @@ function Figures({ operations: { hour, minutes } }: { operations: Operations }) 
 function Queues({ queues }: { queues: Operations['queues'] }) {
   return (
     <section id="queues">
-      <h2>Queues</h2>
+      <h2>{t('Queues')}</h2>
       <Wide>
         <table>
           <thead>
             <Heads
-              names={['Queue']}
-              counts={['Available', 'Scheduled', 'Blocked', 'Running', 'Dead letter', 'Oldest available']}
+              names={[t('Queue')]}
+              counts={[
+                t('Available'),
+                t('Scheduled'),
+                t('Blocked'),
+                t('Running'),
+                t('Dead letter'),
+                t('Oldest available'),
+              ]}
             />
           </thead>
           <tbody>
@@ -178,7 +205,7 @@ function Queues({ queues }: { queues: Operations['queues'] }) {
                 </th>
                 {[queue.available, queue.scheduled, queue.held, queue.running, queue.dead].map((count, nth) => (
                   <td key={nth} className="number">
-                    {count.toLocaleString('en')}
+                    {number(count)}
                   </td>
                 ))}
                 <td className="number">{seconds(queue.oldestAvailableS)}</td>
@@ -194,22 +221,22 @@ function Queues({ queues }: { queues: Operations['queues'] }) {
 function Workers({ workers }: { workers: Operations['workers'] }) {
   return (
     <section id="workers">
-      <h2>Workers</h2>
+      <h2>{t('Workers')}</h2>
       {workers.length === 0 ? (
         <p className="note bad">
-          No workers are running. Start one with <code>rejoin worker</code>.
+          {rich('No workers are running. Start one with {command}.', { command: <code>rejoin worker</code> })}
         </p>
       ) : (
         <Wide>
           <table>
             <thead>
               <tr>
-                <th scope="col">Worker</th>
-                <th scope="col">State</th>
-                <th scope="col">Busy</th>
-                <th scope="col">Version</th>
-                <th scope="col">Started</th>
-                <th scope="col">Last seen</th>
+                <th scope="col">{t('Worker')}</th>
+                <th scope="col">{t('State')}</th>
+                <th scope="col">{t('Busy')}</th>
+                <th scope="col">{t('Version')}</th>
+                <th scope="col">{t('Started')}</th>
+                <th scope="col">{t('Last seen')}</th>
               </tr>
             </thead>
             <tbody>
@@ -226,9 +253,9 @@ function Workers({ workers }: { workers: Operations['workers'] }) {
                       min={0}
                       max={worker.slots}
                       value={worker.busy}
-                      aria-label={`${worker.busy} of ${worker.slots} slots busy`}
+                      aria-label={t('{busy} of {slots} slots busy', { busy: worker.busy, slots: worker.slots })}
                     />{' '}
-                    {worker.busy} of {worker.slots}
+                    {t('{busy} of {slots}', { busy: worker.busy, slots: worker.slots })}
                   </td>
                   <td>{worker.version}</td>
                   <td>
@@ -248,17 +275,20 @@ function Workers({ workers }: { workers: Operations['workers'] }) {
 }
 
 function Process({ process }: { process: Operations['api'] }) {
-  const pool = ({ open, idle, max }: Schemas['ConnectionsBody']) => `${open - idle} of ${max} in use`;
+  const pool = ({ open, idle, max }: Schemas['ConnectionsBody']) =>
+    t('{open} of {max} in use', { open: open - idle, max });
   return (
     <section id="api-process">
-      <h2>API process</h2>
+      <h2>{t('API process')}</h2>
       <Facts>
-        <Fact name="Wake-ups">{WAKEUPS[process.wakeups] ?? process.wakeups}</Fact>
-        <Fact name="Database latency">
-          {process.databaseMs < 10 ? `${process.databaseMs.toFixed(1)} ms` : duration(process.databaseMs)}
+        <Fact name={t('Wake-ups')}>{t(WAKEUPS[process.wakeups] ?? process.wakeups)}</Fact>
+        <Fact name={t('Database latency')}>
+          {process.databaseMs < 10
+            ? t('{count} ms', { count: number(process.databaseMs, TENTHS) })
+            : duration(process.databaseMs)}
         </Fact>
-        <Fact name="Query connections">{pool(process.connections)}</Fact>
-        <Fact name="Stream connections">{pool(process.streamConnections)}</Fact>
+        <Fact name={t('Query connections')}>{pool(process.connections)}</Fact>
+        <Fact name={t('Stream connections')}>{pool(process.streamConnections)}</Fact>
       </Facts>
     </section>
   );

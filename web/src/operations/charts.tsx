@@ -2,6 +2,7 @@
 // the table below the charts serve readers who can't see them.
 import { type ReactNode, useState } from 'react';
 import type { Schemas } from '../api/http';
+import { LOCALE, message, number, t } from '../ui/language';
 import { duration } from '../ui/parts';
 
 type Pace = Schemas['PaceBody'];
@@ -10,7 +11,21 @@ type Pace = Schemas['PaceBody'];
 const COLUMN = 10;
 const HEIGHT = 100;
 const ENDS = ['completed', 'failed', 'cancelled'] as const;
-const TIME = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+const NAMES = {
+  started: message('started'),
+  completed: message('completed'),
+  failed: message('failed'),
+  cancelled: message('cancelled'),
+};
+const COUNTS = {
+  started: message('{count} started'),
+  completed: message('{count} completed'),
+  failed: message('{count} failed'),
+  cancelled: message('{count} cancelled'),
+};
+const TIME = new Intl.DateTimeFormat(LOCALE, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+/** One after the other, as in “1 started, 2 completed”. */
+export const LIST = new Intl.ListFormat(LOCALE, { type: 'unit', style: 'short' });
 
 export function minuteOf(pace: Pace): string {
   return pace.from ? TIME.format(new Date(pace.from)) : '';
@@ -22,6 +37,8 @@ export function seconds(value: number | null | undefined): string {
 
 interface ChartProps {
   title: string;
+  /** The hour in words. */
+  hour: string;
   /** The whole chart in words. */
   summary: string;
   legend: [className: string, label: string][];
@@ -37,7 +54,7 @@ interface ChartProps {
 /** Minutes between the marks of the time axis. */
 const MARK_MIN = 15;
 
-function Chart({ title, summary, legend, top, middle, minutes, describe, children }: ChartProps) {
+function Chart({ title, hour, summary, legend, top, middle, minutes, describe, children }: ChartProps) {
   const [at, setAt] = useState<number | null>(null);
   const last = minutes.length - 1;
   const chosen = at === null ? undefined : minutes[at];
@@ -58,7 +75,7 @@ function Chart({ title, summary, legend, top, middle, minutes, describe, childre
         <div className="scale quiet" aria-hidden="true">
           <span>{top}</span>
           <span>{middle}</span>
-          <span>0</span>
+          <span>{number(0)}</span>
         </div>
         <div
           className="canvas"
@@ -87,7 +104,7 @@ function Chart({ title, summary, legend, top, middle, minutes, describe, childre
         <input
           type="range"
           className="minute"
-          aria-label={`Minute of the chart: ${title}`}
+          aria-label={t('Minute of the chart: {title}', { title })}
           aria-valuetext={chosen ? `${minuteOf(chosen)}: ${describe(chosen)}` : summary}
           min={0}
           max={last}
@@ -103,7 +120,7 @@ function Chart({ title, summary, legend, top, middle, minutes, describe, childre
         </div>
       </div>
       <p className="readout quiet" aria-hidden="true">
-        {chosen ? `${minuteOf(chosen)}: ${describe(chosen)}` : `Last hour: ${summary.replace(' in the last hour', '')}`}
+        {chosen ? `${minuteOf(chosen)}: ${describe(chosen)}` : t('Last hour: {summary}', { summary: hour })}
       </p>
     </figure>
   );
@@ -116,17 +133,19 @@ export function RunsChart({ hour, minutes }: { hour: Pace; minutes: Pace[] }) {
   const top = most + (most % 2);
   const share = (count: number) => (count / top) * HEIGHT;
   const words = (pace: Pace) =>
-    [
-      `${pace.started} started`,
-      ...ENDS.filter((end) => pace[end] > 0 || end === 'completed').map((end) => `${pace[end]} ${end}`),
-    ].join(', ');
+    LIST.format(
+      (['started', ...ENDS] as const)
+        .filter((kind) => pace[kind] > 0 || kind === 'started' || kind === 'completed')
+        .map((kind) => t(COUNTS[kind], { count: pace[kind] })),
+    );
   return (
     <Chart
-      title="Runs per minute"
-      summary={`${words(hour)} in the last hour`}
-      legend={[['started', 'started'], ...ENDS.map((end): [string, string] => [end, end])]}
-      top={String(top)}
-      middle={String(top / 2)}
+      title={t('Runs per minute')}
+      hour={words(hour)}
+      summary={t('{runs} in the last hour', { runs: words(hour) })}
+      legend={(['started', ...ENDS] as const).map((kind) => [kind, t(NAMES[kind])])}
+      top={number(top)}
+      middle={number(top / 2)}
       minutes={minutes}
       describe={words}
     >
@@ -157,10 +176,13 @@ export function TimesChart(props: { title: string; of: 'waited' | 'took'; hour: 
   const top = Math.max(1, ...minutes.map((pace) => most(pace) ?? 0));
   const y = (value: number) => HEIGHT - (value / top) * (HEIGHT - 4);
   const words = (pace: Pace) =>
-    half(pace) === null ? 'no runs' : `p50 ${seconds(half(pace))}, p95 ${seconds(most(pace))}`;
+    half(pace) === null
+      ? t('no runs')
+      : t('p50 {p50}, p95 {p95}', { p50: seconds(half(pace)), p95: seconds(most(pace)) });
   return (
     <Chart
       title={title}
+      hour={words(hour)}
       summary={words(hour)}
       legend={[
         ['half', 'p50'],

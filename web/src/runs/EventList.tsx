@@ -1,5 +1,6 @@
 // A virtualized list of events with one selected: a log may have a hundred thousand.
 import { type KeyboardEvent, type UIEvent, useEffect, useRef, useState } from 'react';
+import { t } from '../ui/language';
 import { type Entry, preview } from './log';
 
 /** As in the style sheet [px]. */
@@ -52,11 +53,14 @@ export function EventList({ entries, chosen, choose, taken }: EventListProps) {
         aria-setsize={entries.length}
         aria-posinset={nth + 1}
         className={taken.has(seq) ? 'taken' : undefined}
-        title={taken.has(seq) ? 'discarded by a reset' : undefined}
+        title={taken.has(seq) ? t('discarded by a reset') : undefined}
         style={{ insetBlockStart: nth * ROW }}
         onClick={() => choose(nth)}
       >
-        <span className="step">{seq}</span> <b>{event.type}</b> <span className="quiet">{preview(event)}</span>
+        <span className="step">{seq}</span> <b>{event.type}</b>{' '}
+        <span dir="auto" className="quiet">
+          {preview(event)}
+        </span>
       </div>
     );
   };
@@ -68,7 +72,7 @@ export function EventList({ entries, chosen, choose, taken }: EventListProps) {
       ref={box}
       className="events"
       role="listbox"
-      aria-label="Events"
+      aria-label={t('Events')}
       tabIndex={0}
       aria-activedescendant={entries[chosen] ? `event-${entries[chosen].seq}` : undefined}
       onKeyDown={move}

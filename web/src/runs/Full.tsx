@@ -2,6 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { api } from '../api/http';
+import { t } from '../ui/language';
 import { ErrorNote, Waiting } from '../ui/parts';
 import { LIVE_MS } from './records';
 
@@ -19,7 +20,7 @@ export function Full<Item>({ queryKey, path, isOpen, children }: FullProps<Item>
     queryFn: () => api<Item>(path),
     refetchInterval: ({ state }) => (state.data !== undefined && isOpen?.(state.data) ? LIVE_MS : false),
   });
-  if (full.isPending) return <Waiting what="the details" />;
+  if (full.isPending) return <Waiting what={t('the details')} />;
   if (full.isError) return <ErrorNote error={full.error} />;
   return children(full.data);
 }

@@ -5,6 +5,7 @@ import { ChevronFirst, ChevronLast, ChevronLeft, ChevronRight, type LucideIcon }
 import { useEffect, useMemo, useState } from 'react';
 import { TurnView } from '../chat/TurnView';
 import { IconButton } from '../ui/Button';
+import { number, rich, t } from '../ui/language';
 import { CopyButton, Folded, Payload, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import { EventList } from './EventList';
@@ -15,25 +16,31 @@ import { RunFailed } from './RunFailed';
 const SETTLED_MS = 300;
 
 export function LogView() {
-  useTitle('Run log');
+  useTitle(t('Run log'));
   const { id } = useParams({ from: '/runs/$id/log' });
   const { entries, isOver, error } = useRunLog(id);
   return (
     <main id="main" className="page wide">
       <div className="title">
-        <h1>Log</h1>
+        <h1>{t('Log')}</h1>
         <Link to="/runs/$id" params={{ id }}>
-          Run {id.slice(-12)}
+          {t('Run {id}', { id: id.slice(-12) })}
         </Link>
         <span className="quiet">
-          {entries.length.toLocaleString('en')} events{isOver ? '' : ', live'}
+          {isOver
+            ? t('{count, plural, other {# events}}', { count: entries.length })
+            : t('{count, plural, other {# events}}, live', { count: entries.length })}
         </span>
         <div className="actions">
-          <CopyButton text={() => location.href} label="Copy link" />
+          <CopyButton text={() => location.href} label={t('Copy link')} />
         </div>
       </div>
       {error ? <RunFailed error={error} /> : null}
-      {entries.length > 0 ? <Log key={id} id={id} entries={entries} /> : isOver ? null : <Waiting what="the log" />}
+      {entries.length > 0 ? (
+        <Log key={id} id={id} entries={entries} />
+      ) : isOver ? null : (
+        <Waiting what={t('the log')} />
+      )}
     </main>
   );
 }
@@ -70,7 +77,7 @@ function Log({ id, entries }: { id: string; entries: Entry[] }) {
     <>
       <Attempts attempts={attempts} taken={taken.size} go={setAt} />
       <fieldset className="chips filter">
-        <legend className="hidden">Event types</legend>
+        <legend className="hidden">{t('Event types')}</legend>
         {types.map(([type, count]) => (
           <label key={type}>
             <input
@@ -82,38 +89,42 @@ function Log({ id, entries }: { id: string; entries: Entry[] }) {
                 setWithout(next);
               }}
             />{' '}
-            {type} <span className="quiet">{count.toLocaleString('en')}</span>
+            {type} <span className="quiet">{number(count)}</span>
           </label>
         ))}
       </fieldset>
       <div className="player">
-        <Step label="First event" icon={ChevronFirst} to={0} from={chosen} go={choose} />
-        <Step label="Previous event" icon={ChevronLeft} to={chosen - 1} from={chosen} go={choose} />
+        <Step label={t('First event')} icon={ChevronFirst} to={0} from={chosen} go={choose} />
+        <Step label={t('Previous event')} icon={ChevronLeft} to={chosen - 1} from={chosen} go={choose} />
         <input
           type="range"
-          aria-label="Position in the log"
-          aria-valuetext={entry ? `event ${entry.seq}, ${entry.event.type}` : 'before the first event'}
+          aria-label={t('Position in the log')}
+          aria-valuetext={
+            entry
+              ? t('event {seq}, {type}', { seq: String(entry.seq), type: entry.event.type })
+              : t('before the first event')
+          }
           min={0}
           max={Math.max(0, listed.length - 1)}
           value={Math.max(0, chosen)}
           onChange={(event) => choose(event.currentTarget.valueAsNumber)}
         />
         <Step
-          label="Next event"
+          label={t('Next event')}
           icon={ChevronRight}
           to={Math.min(chosen + 1, listed.length - 1)}
           from={chosen}
           go={choose}
         />
-        <Step label="Last event" icon={ChevronLast} to={listed.length - 1} from={chosen} go={choose} />
-        <output className="quiet">{entry ? `event ${entry.seq}` : 'no event yet'}</output>
+        <Step label={t('Last event')} icon={ChevronLast} to={listed.length - 1} from={chosen} go={choose} />
+        <output className="quiet">{entry ? t('event {seq}', { seq: String(entry.seq) }) : t('no event yet')}</output>
       </div>
       <div className="log">
-        <section aria-label="Events">
+        <section aria-label={t('Events')}>
           {listed.length > 0 ? (
             <EventList entries={listed} chosen={chosen} choose={choose} taken={taken} />
           ) : (
-            <p className="quiet">No events of the selected types.</p>
+            <p className="quiet">{t('No events of the selected types.')}</p>
           )}
           {entry ? (
             <Folded
@@ -121,8 +132,8 @@ function Log({ id, entries }: { id: string; entries: Entry[] }) {
               open
               label={
                 <>
-                  Event {entry.seq}: <b>{entry.event.type}</b>
-                  {taken.has(entry.seq) ? <span className="quiet"> — discarded by a reset</span> : null}
+                  {rich('Event {seq}: {type}', { seq: String(entry.seq), type: <b>{entry.event.type}</b> })}
+                  {taken.has(entry.seq) ? <span className="quiet"> {t('— discarded by a reset')}</span> : null}
                 </>
               }
             >
@@ -156,18 +167,21 @@ function Step({
 function Attempts({ attempts, taken, go }: { attempts: Attempt[]; taken: number; go: (seq: number) => void }) {
   if (attempts.length < 2) return null;
   return (
-    <section className="attempts" aria-label="Attempts">
+    <section className="attempts" aria-label={t('Attempts')}>
       {attempts.map(({ seq, attempt, agent, reason }) => (
         <button key={seq} type="button" className="small" onClick={() => go(seq)}>
-          {agent ? `${agent}, attempt ${attempt}` : `Attempt ${attempt}`}
+          {agent ? t('{agent}, attempt {attempt}', { agent, attempt }) : t('Attempt {attempt}', { attempt })}
           <span className="quiet">
             {' '}
-            from event {seq}
-            {reason ? `: ${reason}` : ''}
+            {reason
+              ? t('from event {seq}: {reason}', { seq: String(seq), reason })
+              : t('from event {seq}', { seq: String(seq) })}
           </span>
         </button>
       ))}
-      {taken > 0 ? <span className="quiet">{taken} events were discarded</span> : null}
+      {taken > 0 ? (
+        <span className="quiet">{t('{count, plural, other {# events were discarded}}', { count: taken })}</span>
+      ) : null}
     </section>
   );
 }
@@ -178,14 +192,14 @@ function Shown({ entries, upTo }: { entries: Entry[]; upTo: number }) {
   const count = entries.findLastIndex(({ seq }) => seq <= upTo) + 1;
   const view: TranscriptView = useMemo(() => replay.after(count, entries), [replay, count, entries]);
   return (
-    <section className="shown" aria-label="View at this event">
-      <h2>View at this event</h2>
-      {view.items.length === 0 ? <p className="quiet">Nothing yet.</p> : null}
+    <section className="shown" aria-label={t('View at this event')}>
+      <h2>{t('View at this event')}</h2>
+      {view.items.length === 0 ? <p className="quiet">{t('Nothing yet.')}</p> : null}
       <fieldset disabled>
-        <legend className="hidden">Replay of the conversation</legend>
+        <legend className="hidden">{t('Replay of the conversation')}</legend>
         {view.items.map((item) =>
           item.type === 'message' ? (
-            <p key={item.message.id} className="told">
+            <p key={item.message.id} dir="auto" className="told">
               {item.message.content}
             </p>
           ) : (

@@ -5,6 +5,7 @@ import { Columns2, Download, GitFork, Play, RefreshCw, ScrollText, Square } from
 import { useState } from 'react';
 import { api, query, type Schemas } from '../api/http';
 import { outbox } from '../chat/outbox';
+import { LOCALE, t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
 
 type Run = Schemas['RunDetail'];
@@ -55,32 +56,32 @@ export function Actions({ run, history, onResumed }: ActionsProps) {
       <div className="actions">
         {ENDED.includes(run.state) ? null : (
           <button type="button" onClick={() => cancel.mutate()}>
-            <Square className="icon" /> Cancel
+            <Square className="icon" /> {t('Cancel')}
           </button>
         )}
         {run.state === 'paused' ? (
           <button type="button" className="primary" onClick={() => resume.mutate()}>
-            <Play className="icon" /> Continue
+            <Play className="icon" /> {t('Continue')}
           </button>
         ) : null}
         {['failed', 'cancelled'].includes(run.state) && !run.parentRunId ? (
           <button type="button" disabled={retry.isPending} onClick={() => retry.mutate()}>
-            <RefreshCw className="icon" /> Retry
+            <RefreshCw className="icon" /> {t('Retry')}
           </button>
         ) : null}
         <Link to="/runs/$id/log" params={{ id: run.id }} className="button">
-          <ScrollText className="icon" /> Log
+          <ScrollText className="icon" /> {t('Log')}
         </Link>
         <button type="button" aria-expanded={more === 'compare'} onClick={() => toggle('compare')}>
-          <Columns2 className="icon" /> Compare
+          <Columns2 className="icon" /> {t('Compare')}
         </button>
         {ENDED.includes(run.state) ? (
           <button type="button" aria-expanded={more === 'fork'} onClick={() => toggle('fork')}>
-            <GitFork className="icon" /> Fork
+            <GitFork className="icon" /> {t('Fork')}
           </button>
         ) : null}
         <a href={`${history}/${run.id}/export`} download={`run-${run.id}.json`} className="button">
-          <Download className="icon" /> Export
+          <Download className="icon" /> {t('Export')}
         </a>
       </div>
       {failed ? <ErrorNote error={failed} /> : null}
@@ -112,7 +113,7 @@ function Fork({ run }: { run: Run }) {
       }}
     >
       <label>
-        Fork after step{' '}
+        {t('Fork after step')}{' '}
         <input
           type="number"
           min={0}
@@ -124,11 +125,15 @@ function Fork({ run }: { run: Run }) {
         />
       </label>
       <label className="fill">
-        {step === 0 ? 'New input' : 'Next message'}{' '}
-        <input value={message} placeholder="Optional" onChange={(event) => setMessage(event.currentTarget.value)} />
+        {step === 0 ? t('New input') : t('Next message')}{' '}
+        <input
+          value={message}
+          placeholder={t('Optional')}
+          onChange={(event) => setMessage(event.currentTarget.value)}
+        />
       </label>
       <button type="submit" className="primary" disabled={Number.isNaN(step) || fork.isPending}>
-        Create fork
+        {t('Create fork')}
       </button>
       {fork.isError ? <ErrorNote error={fork.error} /> : null}
     </form>
@@ -152,13 +157,13 @@ function Compare({ run, history }: { run: Run; history: string }) {
       }}
     >
       <label className="fill">
-        Compare with run{' '}
+        {t('Compare with run')}{' '}
         <input
           name="other"
           list="others"
           required
           autoFocus
-          placeholder="Choose a run or enter its ID"
+          placeholder={t('Choose a run or enter its ID')}
           autoComplete="off"
         />
       </label>
@@ -167,12 +172,16 @@ function Compare({ run, history }: { run: Run; history: string }) {
           .filter((other) => other.id !== run.id)
           .map((other) => (
             <option key={other.id} value={other.id}>
-              {other.agent ?? 'Plain chat'}, {other.state}, {new Date(other.createdAt).toLocaleString()}
+              {t('{agent}, {state}, {time}', {
+                agent: other.agent ?? t('Plain chat'),
+                state: t(other.state),
+                time: new Date(other.createdAt).toLocaleString(LOCALE),
+              })}
             </option>
           ))}
       </datalist>
       <button type="submit" className="primary">
-        Compare
+        {t('Compare')}
       </button>
       {others.isError ? <ErrorNote error={others.error} /> : null}
     </form>

@@ -4,6 +4,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { useEffect, useRef, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { t } from '../ui/language';
 import { PERIODS, type RunFilters, STATES } from './filters';
 
 /** Pause in typing after which the address follows, in milliseconds. */
@@ -48,40 +49,42 @@ export function FilterForm({ filters, seenAgents, words, onWords }: FilterFormPr
     return () => clearTimeout(timer);
   }, [navigate, words]);
   return (
-    <search className="filters" aria-label="Filters">
+    <search className="filters" aria-label={t('Filters')}>
       <label className="fill">
-        Search{' '}
+        {t('Search')}{' '}
         <input
           type="search"
           value={words}
-          placeholder="ID, agent, model or error"
+          placeholder={t('ID, agent, model or error')}
           autoComplete="off"
           onChange={(event) => onWords(event.currentTarget.value)}
         />
       </label>
       <label>
-        State{' '}
+        {t('State')}{' '}
         <select
           value={state ?? ''}
           onChange={(event) => change({ state: STATES.find((name) => name === event.target.value) })}
         >
-          <option value="">All</option>
+          <option value="">{t('All')}</option>
           {STATES.map((name) => (
-            <option key={name}>{name}</option>
+            <option key={name} value={name}>
+              {t(name)}
+            </option>
           ))}
         </select>
       </label>
       <label>
-        Agent{' '}
+        {t('Agent')}{' '}
         <select value={agent ?? ''} onChange={(event) => change({ agent: event.target.value || undefined })}>
-          <option value="">All</option>
+          <option value="">{t('All')}</option>
           {[...names].sort().map((name) => (
             <option key={name}>{name}</option>
           ))}
         </select>
       </label>
       <label>
-        Time{' '}
+        {t('Time')}{' '}
         <select
           value={period ?? ''}
           onChange={(event) => {
@@ -91,19 +94,19 @@ export function FilterForm({ filters, seenAgents, words, onWords }: FilterFormPr
             change({ period: chosen, since: undefined, until: undefined });
           }}
         >
-          <option value="">Any</option>
+          <option value="">{t('Any')}</option>
           {PERIODS.map(([name, label]) => (
             <option key={name} value={name}>
               {label}
             </option>
           ))}
-          <option value="custom">Custom</option>
+          <option value="custom">{t('Custom')}</option>
         </select>
       </label>
       {period === 'custom' ? (
         <>
-          <Moment label="From" value={since} max={until} onChange={(moment) => change({ since: moment }, true)} />
-          <Moment label="To" value={until} min={since} onChange={(moment) => change({ until: moment }, true)} />
+          <Moment label={t('From')} value={since} max={until} onChange={(moment) => change({ since: moment }, true)} />
+          <Moment label={t('To')} value={until} min={since} onChange={(moment) => change({ until: moment }, true)} />
         </>
       ) : null}
       <label>
@@ -112,7 +115,7 @@ export function FilterForm({ filters, seenAgents, words, onWords }: FilterFormPr
           checked={state === 'failed'}
           onChange={(event) => change({ state: event.target.checked ? 'failed' : undefined })}
         />{' '}
-        Failed only
+        {t('Failed only')}
       </label>
     </search>
   );

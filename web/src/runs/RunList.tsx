@@ -7,6 +7,7 @@ import { api } from '../api/http';
 import { isAdmin, useMe } from '../api/me';
 import { More, usePages } from '../api/pages';
 import { Empty } from '../ui/Empty';
+import { number, t } from '../ui/language';
 import { Ago, duration, ErrorNote, State, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import { isFiltered, matches, parametersOf } from './filters';
@@ -23,7 +24,7 @@ const REFRESH_MS = 5_000;
 const MINUTE_MS = 60_000;
 
 export function RunList() {
-  useTitle('Runs');
+  useTitle(t('Runs'));
   const me = useMe();
   const filters = useSearch({ from: '/runs' });
   const [words, setWords] = useState(filters.q ?? '');
@@ -57,14 +58,14 @@ export function RunList() {
   return (
     <main id="main" className="page wide">
       <div className="title">
-        <h1>Runs</h1>
+        <h1>{t('Runs')}</h1>
         <div className="actions">
           {one && other ? (
             <Link to="/runs/$id/compare/$other" params={{ id: one, other }} className="button primary">
-              Compare 2 runs
+              {t('Compare 2 runs')}
             </Link>
           ) : one ? (
-            <span className="quiet">Select another run to compare</span>
+            <span className="quiet">{t('Select another run to compare')}</span>
           ) : null}
         </div>
       </div>
@@ -77,32 +78,32 @@ export function RunList() {
       />
       {isError ? <ErrorNote error={error} /> : null}
       {cancel.isError ? <ErrorNote error={cancel.error} /> : null}
-      {isPending ? <Waiting what="runs" /> : null}
+      {isPending ? <Waiting what={t('runs')} /> : null}
       <p className="quiet searched" role="status">
         {searched === '' || !isSuccess ? '' : foundWords(shown.length, runs.items.length, hasNextPage, isSearching)}
       </p>
       {isSuccess && shown.length === 0 && !isSearching ? (
-        <Empty icon={ListTree} title={isFiltered(filters) ? 'No runs match these filters' : 'No runs yet'}>
-          {isFiltered(filters) ? <Link to="/runs">Clear filters</Link> : 'Each answer of an agent is a run.'}
+        <Empty icon={ListTree} title={isFiltered(filters) ? t('No runs match these filters') : t('No runs yet')}>
+          {isFiltered(filters) ? <Link to="/runs">{t('Clear filters')}</Link> : t('Each answer of an agent is a run.')}
         </Empty>
       ) : null}
       {shown.length > 0 ? (
-        <section className="scroller" aria-label="Runs" tabIndex={0}>
+        <section className="scroller" aria-label={t('Runs')} tabIndex={0}>
           <table>
             <thead>
               <tr>
                 <th scope="col">
-                  <span className="hidden">Compare</span>
+                  <span className="hidden">{t('Compare')}</span>
                 </th>
-                <th scope="col">Run</th>
-                <th scope="col">State</th>
-                <th scope="col">Model</th>
-                {['Steps', 'Tokens', 'Cost', 'Duration'].map((name) => (
+                <th scope="col">{t('Run')}</th>
+                <th scope="col">{t('State')}</th>
+                <th scope="col">{t('Model')}</th>
+                {[t('Steps'), t('Tokens'), t('Cost'), t('Duration')].map((name) => (
                   <th key={name} scope="col" className="number">
                     {name}
                   </th>
                 ))}
-                <th scope="col">Started</th>
+                <th scope="col">{t('Started')}</th>
               </tr>
             </thead>
             <tbody>
@@ -126,9 +127,9 @@ export function RunList() {
 }
 
 function foundWords(found: number, read: number, hasMore: boolean, isSearching: boolean): string {
-  if (isSearching) return `Searching… ${read.toLocaleString('en')} runs so far.`;
-  const what = `${found.toLocaleString('en')} of ${read.toLocaleString('en')} runs match.`;
-  return hasMore ? `${what} Load more to search older runs.` : what;
+  if (isSearching) return t('Searching… {count, plural, other {# runs}} so far.', { count: read });
+  const what = t('{found} of {read, plural, other {# runs}} match.', { found, read });
+  return hasMore ? `${what} ${t('Load more to search older runs.')}` : what;
 }
 
 interface RowProps {
@@ -142,32 +143,37 @@ interface RowProps {
 
 /** Of a thousand rows, only those that change are rendered again. */
 const Row = memo(function Row({ run, isChosen, onChoose, onCancel }: RowProps) {
-  const name = run.agent ?? 'plain';
+  const name = run.agent ?? t('plain');
   const short = run.id.slice(-12);
   return (
     <tr className={run.restricted ? undefined : 'leads'}>
       <td className="chooser">
         {run.restricted ? null : (
-          <input type="checkbox" aria-label={`Compare ${short}`} checked={isChosen} onChange={() => onChoose(run.id)} />
+          <input
+            type="checkbox"
+            aria-label={t('Compare {run}', { run: short })}
+            checked={isChosen}
+            onChange={() => onChoose(run.id)}
+          />
         )}
       </td>
       <td>
         {run.restricted ? (
-          <span className="quiet" title="Only the member who started this run can see its details.">
-            {name} {short} (another member’s run){' '}
+          <span className="quiet" title={t('Only the member who started this run can see its details.')}>
+            {t('{agent} {run} (another member’s run)', { agent: name, run: short })}{' '}
             {onCancel && LIVE.includes(run.state) ? (
               <button type="button" className="small" onClick={() => onCancel(run.id)}>
-                Cancel
+                {t('Cancel')}
               </button>
             ) : null}
           </span>
         ) : (
           <>
             <Link to="/runs/$id" params={{ id: run.id }} className="row-link">
-              {name} <code className="quiet">{short}</code>
+              <bdi>{name}</bdi> <code className="quiet">{short}</code>
             </Link>
             {run.error ? (
-              <span className="one-line bad" title={run.error}>
+              <span dir="auto" className="one-line bad" title={run.error}>
                 {run.error}
               </span>
             ) : null}
@@ -178,7 +184,7 @@ const Row = memo(function Row({ run, isChosen, onChoose, onCancel }: RowProps) {
         <State state={run.state} />
       </td>
       <td className="quiet">{run.model ?? '—'}</td>
-      <td className="number">{run.restricted ? '—' : run.totalSteps}</td>
+      <td className="number">{run.restricted ? '—' : number(run.totalSteps)}</td>
       <td className="number">{tokensOf(run)}</td>
       <td className="number">{costOf(run)}</td>
       <td className="number">{duration(run.durationMs) || '—'}</td>

@@ -1,9 +1,10 @@
 // The messages and the tool calls of a run, each loaded in full when it is opened.
 import type { Schemas } from '../api/http';
 import { More } from '../api/pages';
+import { number, t } from '../ui/language';
 import { duration, ErrorNote, Folded, State } from '../ui/parts';
 import { Full } from './Full';
-import { inShort } from './messages';
+import { inShort, roleName } from './messages';
 import { useCalls, useMessages } from './records';
 import { StoredCall } from './StoredCall';
 import { StoredMessage } from './StoredMessage';
@@ -12,7 +13,7 @@ export function Messages({ path, id, isLive }: { path: string; id: string; isLiv
   const messages = useMessages(path, id, isLive);
   return (
     <section>
-      <h2>Messages</h2>
+      <h2>{t('Messages')}</h2>
       {messages.reading.isError ? <ErrorNote error={messages.reading.error} /> : null}
       <ol className="records">
         {messages.items.map((message) => (
@@ -20,9 +21,11 @@ export function Messages({ path, id, isLive }: { path: string; id: string; isLiv
             <Folded
               label={
                 <>
-                  <span className="step">{message.stepNumber}</span>{' '}
-                  <b className="role">{message.role.replaceAll('_', ' ')}</b>{' '}
-                  <span className="quiet">{inShort(message.content).slice(0, 160)}</span>
+                  <span className="step">{number(message.stepNumber)}</span>{' '}
+                  <b className="role">{roleName(message.role)}</b>{' '}
+                  <span dir="auto" className="quiet">
+                    {inShort(message.content).slice(0, 160)}
+                  </span>
                 </>
               }
             >
@@ -48,7 +51,7 @@ export function Calls({ path, id, isLive }: { path: string; id: string; isLive: 
   if (calls.reading.isSuccess && calls.items.length === 0) return null;
   return (
     <section>
-      <h2>Tool calls</h2>
+      <h2>{t('Tool calls')}</h2>
       {calls.reading.isError ? <ErrorNote error={calls.reading.error} /> : null}
       <ol className="records">
         {calls.items.map((call) => (
@@ -56,8 +59,8 @@ export function Calls({ path, id, isLive }: { path: string; id: string; isLive: 
             <Folded
               label={
                 <>
-                  <span className="step">{call.stepNumber}</span> <b>{call.toolName}</b> <State state={call.status} />{' '}
-                  <span className="quiet">{duration(call.durationMs)}</span>
+                  <span className="step">{number(call.stepNumber)}</span> <b>{call.toolName}</b>{' '}
+                  <State state={call.status} /> <span className="quiet">{duration(call.durationMs)}</span>
                 </>
               }
             >

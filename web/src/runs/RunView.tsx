@@ -7,6 +7,7 @@ import { useMe } from '../api/me';
 import { Markdown } from '../chat/Markdown';
 import { Fact, Facts } from '../ui/Facts';
 import { LoadFailed } from '../ui/LoadFailed';
+import { number, rich, t } from '../ui/language';
 import { Ago, duration, Payload, State, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import { adviceFor } from './failures';
@@ -30,16 +31,16 @@ export function RunView() {
       state.status === 'error' || (state.data && ENDED.includes(state.data.state)) ? false : LIVE_MS,
   });
   useTitle(
-    `Run of ${run.data?.agent ?? 'plain chat'}`,
-    run.data && !ENDED.includes(run.data.state) ? 'Running' : undefined,
+    t('Run of {agent}', { agent: run.data?.agent ?? t('plain chat') }),
+    run.data && !ENDED.includes(run.data.state) ? t('Running') : undefined,
   );
-  if (run.isPending) return <Waiting what="the run" />;
+  if (run.isPending) return <Waiting what={t('the run')} />;
   if (run.isError)
     return (
       <LoadFailed
         reading={run}
-        what="This run"
-        hint="Only the member who started a run outside a conversation can see it."
+        what={t('This run')}
+        hint={t('Only the member who started a run outside a conversation can see it.')}
       />
     );
   return <OneRun key={id} run={run.data} history={history} />;
@@ -61,16 +62,19 @@ function OneRun({ run, history }: { run: Run; history: string }) {
   return (
     <main id="main" className="page wide">
       <div className="title">
-        <h1>{run.agent ?? 'Plain chat'}</h1>
+        <h1 dir="auto">{run.agent ?? t('Plain chat')}</h1>
         <State state={run.state} />
         <Actions run={run} history={history} onResumed={() => setTurn(turn + 1)} />
       </div>
       <RunFacts run={run} />
       {resets > 0 ? (
         <p className="note">
-          This run needed {resets + 1} attempts: the connection to a worker was lost.{' '}
+          {t(
+            'This run needed {count, plural, one {# attempt} other {# attempts}}: the connection to a worker was lost.',
+            { count: resets + 1 },
+          )}{' '}
           <Link to="/runs/$id/log" params={{ id }}>
-            See the attempts in the log
+            {t('See the attempts in the log')}
           </Link>
         </p>
       ) : null}
@@ -81,13 +85,13 @@ function OneRun({ run, history }: { run: Run; history: string }) {
         </div>
       ) : null}
       <section>
-        <h2>Input</h2>
+        <h2>{t('Input')}</h2>
         <Payload value={run.input} />
       </section>
       {/* No message is stored of an answer that was cut off. */}
       {['failed', 'cancelled'].includes(run.state) && log.text !== '' ? (
-        <section aria-label="Partial answer">
-          <h2>Partial answer</h2>
+        <section aria-label={t('Partial answer')}>
+          <h2>{t('Partial answer')}</h2>
           <Markdown text={log.text} isLive={false} />
         </section>
       ) : null}
@@ -101,42 +105,47 @@ function OneRun({ run, history }: { run: Run; history: string }) {
 function RunFacts({ run }: { run: Run }) {
   return (
     <Facts>
-      <Fact name="Run">
+      <Fact name={t('Run')}>
         <code title={run.id}>{run.id.slice(-12)}</code>
       </Fact>
-      <Fact name="Model">{run.model ?? '—'}</Fact>
-      <Fact name="Started">
+      <Fact name={t('Model')}>{run.model ?? '—'}</Fact>
+      <Fact name={t('Started')}>
         <Ago at={run.startedAt ?? run.createdAt} />
       </Fact>
-      <Fact name="Duration">{duration(run.durationMs) || '—'}</Fact>
-      <Fact name="Steps">{run.totalSteps}</Fact>
-      <Fact name="Attempts">{run.attempt}</Fact>
-      <Fact name="Tokens">{tokensOf(run)}</Fact>
-      <Fact name="Cache hits">{cacheHits(usageOf(run))}</Fact>
-      <Fact name="Cost">{costOf(run)}</Fact>
+      <Fact name={t('Duration')}>{duration(run.durationMs) || '—'}</Fact>
+      <Fact name={t('Steps')}>{number(run.totalSteps)}</Fact>
+      <Fact name={t('Attempts')}>{number(run.attempt)}</Fact>
+      <Fact name={t('Tokens')}>{tokensOf(run)}</Fact>
+      <Fact name={t('Cache hits')}>{cacheHits(usageOf(run))}</Fact>
+      <Fact name={t('Cost')}>{costOf(run)}</Fact>
       {run.parentRunId ? (
-        <Fact name="Parent run">
+        <Fact name={t('Parent run')}>
           <Link to="/runs/$id" params={{ id: run.parentRunId }}>
             {run.parentRunId.slice(-12)}
           </Link>
         </Fact>
       ) : null}
       {run.forkedFrom ? (
-        <Fact name="Forked from">
-          <Link to="/runs/$id" params={{ id: run.forkedFrom.runId }}>
-            {run.forkedFrom.runId.slice(-12)}
-          </Link>{' '}
-          after step {run.forkedFrom.step} (
-          <Link to="/runs/$id/compare/$other" params={{ id: run.forkedFrom.runId, other: run.id }}>
-            compare
-          </Link>
-          )
+        <Fact name={t('Forked from')}>
+          {rich('{run} after step {step} ({compare})', {
+            run: (
+              <Link to="/runs/$id" params={{ id: run.forkedFrom.runId }}>
+                {run.forkedFrom.runId.slice(-12)}
+              </Link>
+            ),
+            step: run.forkedFrom.step,
+            compare: (
+              <Link to="/runs/$id/compare/$other" params={{ id: run.forkedFrom.runId, other: run.id }}>
+                {t('compare')}
+              </Link>
+            ),
+          })}
         </Fact>
       ) : null}
       {run.conversationId ? (
-        <Fact name="Conversation">
+        <Fact name={t('Conversation')}>
           <Link to="/c/$id" params={{ id: run.conversationId }}>
-            Open
+            {t('Open')}
           </Link>
         </Fact>
       ) : null}

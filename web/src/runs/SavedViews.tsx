@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router';
 import { Bookmark, Pencil, Trash2 } from 'lucide-react';
 import { type FormEvent, useEffect, useId, useRef, useState } from 'react';
 import { IconButton } from '../ui/Button';
+import { t } from '../ui/language';
 import { isFiltered, isSame, type RunFilters } from './filters';
 import { deleteView, renameView, saveView, useSavedViews, VIEWS_MAX } from './savedViews';
 
@@ -33,13 +34,13 @@ export function SavedViews({ filters }: { filters: RunFilters }) {
   };
   const isNaming = named !== null && isSame(named, filters);
   return (
-    <nav ref={bar} className="saved-views" aria-label="Saved views">
+    <nav ref={bar} className="saved-views" aria-label={t('Saved views')}>
       <div className="parts">
         <Link to="/runs" search={{}} activeOptions={{ exact: true }}>
-          All runs
+          {t('All runs')}
         </Link>
         {views.map((view) => (
-          <Link key={view.name} to="/runs" search={view.filters} activeOptions={{ exact: true }}>
+          <Link key={view.name} dir="auto" to="/runs" search={view.filters} activeOptions={{ exact: true }}>
             {view.name}
           </Link>
         ))}
@@ -55,15 +56,15 @@ export function SavedViews({ filters }: { filters: RunFilters }) {
         <>
           <IconButton
             icon={Pencil}
-            label="Rename view"
-            name={`Rename view: ${shown.name}`}
+            label={t('Rename view')}
+            name={t('Rename view: {name}', { name: shown.name })}
             className="rename"
             onClick={() => setNamed(filters)}
           />
           <IconButton
             icon={Trash2}
-            label="Delete view"
-            name={`Delete view: ${shown.name}`}
+            label={t('Delete view')}
+            name={t('Delete view: {name}', { name: shown.name })}
             onClick={() => {
               focused.current = '.save';
               deleteView(shown.name);
@@ -75,10 +76,12 @@ export function SavedViews({ filters }: { filters: RunFilters }) {
           type="button"
           className="small save"
           disabled={views.length >= VIEWS_MAX}
-          title={views.length >= VIEWS_MAX ? `Delete a view first: ${VIEWS_MAX} are the maximum.` : undefined}
+          title={
+            views.length >= VIEWS_MAX ? t('Delete a view first: {max} are the maximum.', { max: VIEWS_MAX }) : undefined
+          }
           onClick={() => setNamed(filters)}
         >
-          <Bookmark className="icon" /> Save view
+          <Bookmark className="icon" /> {t('Save view')}
         </button>
       ) : null}
     </nav>
@@ -100,14 +103,14 @@ function NameForm({ name, taken, onSubmit, onClose }: NameFormProps) {
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const chosen = words.trim();
-    if (chosen === '') setProblem('Enter a name.');
-    else if (taken.includes(chosen)) setProblem('Another view has this name. Enter a different one.');
+    if (chosen === '') setProblem(t('Enter a name.'));
+    else if (taken.includes(chosen)) setProblem(t('Another view has this name. Enter a different one.'));
     else onSubmit(chosen);
   };
   return (
     <form onSubmit={submit} onKeyDown={({ key }) => key === 'Escape' && onClose()}>
       <input
-        aria-label="Name of the view"
+        aria-label={t('Name of the view')}
         aria-invalid={problem !== ''}
         aria-describedby={id}
         autoFocus
@@ -120,10 +123,10 @@ function NameForm({ name, taken, onSubmit, onClose }: NameFormProps) {
         }}
       />
       <button type="submit" className="primary">
-        Save
+        {t('Save')}
       </button>
       <button type="button" onClick={onClose}>
-        Cancel
+        {t('Cancel')}
       </button>
       <span id={id} role="status" className="bad">
         {problem}

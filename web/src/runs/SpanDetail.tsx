@@ -2,6 +2,7 @@
 import { Link } from '@tanstack/react-router';
 import type { Schemas } from '../api/http';
 import { Fact, Facts } from '../ui/Facts';
+import { number, t } from '../ui/language';
 import { Ago, duration, State } from '../ui/parts';
 import { Full } from './Full';
 import { StoredCall } from './StoredCall';
@@ -22,11 +23,11 @@ interface SpanDetailProps {
 
 export function SpanDetail({ span, usage, history, pageRunId }: SpanDetailProps) {
   return (
-    <section className="span-detail" aria-label="Selected span">
+    <section className="span-detail" aria-label={t('Selected span')}>
       {span.kind === 'run' ? <OfRun run={span.run} isOwn={span.key === pageRunId} /> : null}
       {span.kind === 'model' ? (
         <>
-          <h3>Model response, step {span.step}</h3>
+          <h3>{t('Model response, step {step}', { step: span.step })}</h3>
           <p className="quiet">{duration(span.took)}</p>
           {usage ? (
             <Facts>
@@ -46,9 +47,7 @@ export function SpanDetail({ span, usage, history, pageRunId }: SpanDetailProps)
           <h3>
             <code>{span.call.toolName}</code> <State state={span.call.status} />
           </h3>
-          <p className="quiet">
-            Step {span.step} · {duration(span.took)}
-          </p>
+          <p className="quiet">{t('Step {step} · {time}', { step: span.step, time: duration(span.took) })}</p>
           <StoredCall path={`${history}/${span.runId}`} id={span.call.id} />
         </>
       ) : null}
@@ -63,19 +62,19 @@ function OfRun({ run, isOwn }: { run: Run; isOwn: boolean }) {
   return (
     <>
       <h3>
-        {isOwn ? 'Overview' : (run.agent ?? 'Plain chat')} <State state={run.state} />
+        {isOwn ? t('Overview') : (run.agent ?? t('Plain chat'))} <State state={run.state} />
       </h3>
       <Facts>
-        <Fact name="Model">{run.model ?? '—'}</Fact>
-        <Fact name="Created">
+        <Fact name={t('Model')}>{run.model ?? '—'}</Fact>
+        <Fact name={t('Created')}>
           <Ago at={run.createdAt} />
         </Fact>
-        <Fact name="Queue wait time">{duration(waited) || '—'}</Fact>
-        <Fact name="Duration">{duration(run.durationMs) || '—'}</Fact>
-        <Fact name="Steps">{run.totalSteps}</Fact>
-        <Fact name="Attempts">{run.attempt}</Fact>
+        <Fact name={t('Queue wait time')}>{duration(waited) || '—'}</Fact>
+        <Fact name={t('Duration')}>{duration(run.durationMs) || '—'}</Fact>
+        <Fact name={t('Steps')}>{number(run.totalSteps)}</Fact>
+        <Fact name={t('Attempts')}>{number(run.attempt)}</Fact>
         <UsageFacts usage={usage} />
-        {usage.contextTokens ? <Fact name="Last context, in tokens">{count(usage.contextTokens)}</Fact> : null}
+        {usage.contextTokens ? <Fact name={t('Last context, in tokens')}>{count(usage.contextTokens)}</Fact> : null}
       </Facts>
       {run.error ? (
         <p className="note bad">
@@ -83,10 +82,10 @@ function OfRun({ run, isOwn }: { run: Run; isOwn: boolean }) {
         </p>
       ) : null}
       {isOwn ? (
-        <p className="quiet">Select a row, also with the arrow keys, to see its input and output.</p>
+        <p className="quiet">{t('Select a row, also with the arrow keys, to see its input and output.')}</p>
       ) : (
         <Link to="/runs/$id" params={{ id: run.id }} className="button">
-          Open run
+          {t('Open run')}
         </Link>
       )}
     </>
@@ -97,13 +96,15 @@ function OfReset({ reset, pageRunId }: { reset: Reset; pageRunId: string }) {
   const { attempt, reason, step, discarded, seq } = reset;
   return (
     <>
-      <h3>Reset: attempt {attempt}</h3>
+      <h3>{t('Reset: attempt {attempt}', { attempt })}</h3>
       <p>
-        {reason}. Attempt {attempt} began again with step {step}; {discarded.toLocaleString('en')}{' '}
-        {discarded === 1 ? 'event was' : 'events were'} discarded.
+        {t(
+          '{reason}. Attempt {attempt} began again with step {step}; {discarded, plural, one {# event was discarded} other {# events were discarded}}.',
+          { reason, attempt, step, discarded },
+        )}
       </p>
       <Link to="/runs/$id/log" params={{ id: pageRunId }} search={{ at: seq }} className="button">
-        Show in the log
+        {t('Show in the log')}
       </Link>
     </>
   );

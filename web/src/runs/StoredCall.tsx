@@ -1,5 +1,6 @@
 // A stored tool call of a run, with its input and its output or error.
 import type { Schemas } from '../api/http';
+import { t } from '../ui/language';
 import { Payload } from '../ui/parts';
 import { Full } from './Full';
 
@@ -11,7 +12,7 @@ export function StoredCall({ path, id }: { path: string; id: string }) {
     <Full<ToolCall> queryKey={['call', id]} path={`${path}/tool-calls/${id}`} isOpen={(call) => !isOver(call)}>
       {(call) => (
         <>
-          <h4>Arguments</h4>
+          <h4>{t('Arguments')}</h4>
           <Payload value={call.input} />
           <Outcome call={call} />
         </>
@@ -21,10 +22,10 @@ export function StoredCall({ path, id }: { path: string; id: string }) {
 }
 
 function Outcome({ call }: { call: ToolCall }) {
-  if (!isOver(call)) return <p className="quiet">No result yet.</p>;
+  if (!isOver(call)) return <p className="quiet">{t('No result yet.')}</p>;
   return (
     <>
-      <h4>{call.error ? 'Error' : 'Result'}</h4>
+      <h4>{call.error ? t('Error') : t('Result')}</h4>
       {call.error ? <p className="note bad">{call.error}</p> : <Payload value={call.output} />}
     </>
   );

@@ -1,5 +1,6 @@
 // A stored message of a run: a model's as Markdown with its calls, a tool's as its result, all others as text.
 import { Markdown } from '../chat/Markdown';
+import { rich, t } from '../ui/language';
 import { Payload } from '../ui/parts';
 import { readable, valueIn } from './messages';
 
@@ -10,25 +11,31 @@ export function StoredMessage({ sender, content }: { sender: string; content: un
       {sender === 'tool_result' ? (
         <>
           <h4>
-            {isError ? 'Error' : 'Result'} of <code>{tool ?? 'the tool'}</code>
+            {rich(isError ? 'Error of {tool}' : 'Result of {tool}', { tool: <code>{tool ?? t('the tool')}</code> })}
           </h4>
-          {isError ? <p className="note bad">{text}</p> : <Payload value={valueIn(text)} />}
+          {isError ? (
+            <p dir="auto" className="note bad">
+              {text}
+            </p>
+          ) : (
+            <Payload value={valueIn(text)} />
+          )}
         </>
       ) : text === '' ? null : sender === 'assistant' ? (
         <Markdown text={text} isLive={false} />
       ) : (
-        <p className="words">{text}</p>
+        <p dir="auto" className="words">
+          {text}
+        </p>
       )}
       {calls.map(({ name, input }, nth) => (
         <div key={nth}>
-          <h4>
-            Calls <code>{name}</code>
-          </h4>
+          <h4>{rich('Calls {tool}', { tool: <code>{name}</code> })}</h4>
           <Payload value={input} />
         </div>
       ))}
-      {files.length > 0 ? <p className="quiet">Files: {files.join(', ')}</p> : null}
-      {text === '' && calls.length === 0 ? <p className="quiet">No text.</p> : null}
+      {files.length > 0 ? <p className="quiet">{t('Files: {names}', { names: files.join(t(', ')) })}</p> : null}
+      {text === '' && calls.length === 0 ? <p className="quiet">{t('No text.')}</p> : null}
     </div>
   );
 }

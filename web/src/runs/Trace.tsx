@@ -2,12 +2,14 @@
 import { Bot, ChevronRight, RotateCcw, Sparkles, Wrench } from 'lucide-react';
 import { type KeyboardEvent, type ReactNode, useState } from 'react';
 import type { Schemas } from '../api/http';
+import { BACKWARD, FORWARD } from '../ui/arrows';
+import { number, t } from '../ui/language';
 import { duration } from '../ui/parts';
 import { useCalls, useMessages } from './records';
 import { SpanDetail } from './SpanDetail';
 import { type Run, type Span, spanOfRun, spansWithin, withChildren } from './spans';
 import { stepKey, type TraceLog } from './traceLog';
-import { count, type Usage, usageOf } from './usage';
+import { type Usage, usageOf } from './usage';
 
 /** Marks of the time axis, as shares of the whole. */
 const MARKS = [0, 0.25, 0.5, 0.75];
@@ -65,12 +67,12 @@ export function Trace({ run, tree, log, history, isLive }: TraceProps) {
   };
   const root = tree.items.find(({ id }) => id === run.id);
   return (
-    <section className="trace-view" aria-label="Trace">
+    <section className="trace-view" aria-label={t('Trace')}>
       <div>
-        <h2>Trace</h2>
+        <h2>{t('Trace')}</h2>
         <div className="time-axis" aria-hidden="true">
           {MARKS.map((share) => (
-            <span key={share}>{share === 0 ? '0' : duration(total * share)}</span>
+            <span key={share}>{share === 0 ? number(0) : duration(total * share)}</span>
           ))}
           <span>{duration(total)}</span>
         </div>
@@ -79,7 +81,7 @@ export function Trace({ run, tree, log, history, isLive }: TraceProps) {
         </ol>
         {tree.truncated ? (
           <p className="note quiet">
-            This run started more than 1,000 other runs. The deepest and newest are not shown.
+            {t('This run started more than 1,000 other runs. The deepest and newest are not shown.')}
           </p>
         ) : null}
       </div>
@@ -102,7 +104,7 @@ function walk(event: KeyboardEvent<HTMLOListElement>): void {
     const next = rows[Math.min(rows.length - 1, Math.max(0, to))];
     next?.focus();
     next?.click();
-  } else if ((event.key === 'ArrowRight' && isOpen === 'false') || (event.key === 'ArrowLeft' && isOpen === 'true')) {
+  } else if ((event.key === FORWARD && isOpen === 'false') || (event.key === BACKWARD && isOpen === 'true')) {
     row.parentElement?.querySelector<HTMLElement>('.icon-button')?.click();
   } else return;
   event.preventDefault();
@@ -127,7 +129,7 @@ function RunRows({ run, shared }: { run: Run; shared: Shared }) {
               className="icon-button"
               tabIndex={-1}
               aria-expanded={isOpen}
-              aria-label={`Steps of ${run.agent ?? 'plain chat'}`}
+              aria-label={t('Steps of {agent}', { agent: run.agent ?? t('plain chat') })}
               onClick={() => toggle(run)}
             >
               <ChevronRight className="icon" />
@@ -169,7 +171,7 @@ function Steps({ run, runs, shared }: { run: Run; runs: readonly Run[]; shared: 
               if (calls.reading.hasNextPage) void calls.reading.fetchNextPage();
             }}
           >
-            Load later steps
+            {t('Load later steps')}
           </button>
         </li>
       ) : null}
@@ -206,7 +208,9 @@ function Row({ span, depth, shared: { from, total, selected, select, log }, isOp
           <SpanName span={span} />
         </span>
         {span.kind === 'reset' ? (
-          <span className="reset">{span.reset.reason}</span>
+          <span dir="auto" className="reset">
+            {span.reset.reason}
+          </span>
         ) : (
           <span className="lane">
             {span.pieces.map((piece, nth) => (
@@ -222,7 +226,9 @@ function Row({ span, depth, shared: { from, total, selected, select, log }, isOp
             ))}
           </span>
         )}
-        <span className="number used">{tokens ? `${count(tokens)} tokens` : ''}</span>
+        <span className="number used">
+          {tokens ? t('{count, plural, one {# token} other {# tokens}}', { count: tokens }) : ''}
+        </span>
         <span className="number">{span.kind === 'reset' ? '' : duration(span.took)}</span>
       </button>
     </li>
@@ -247,15 +253,15 @@ function SpanIcon({ span }: { span: Span }) {
 function SpanName({ span }: { span: Span }) {
   switch (span.kind) {
     case 'run':
-      return <b>{span.run.agent ?? 'plain'}</b>;
+      return <b dir="auto">{span.run.agent ?? t('plain')}</b>;
     case 'model':
     case 'call':
       return (
-        <span>
-          <span className="quiet">{span.step}</span> {span.kind === 'model' ? 'model' : span.call.toolName}
+        <span dir="auto">
+          <span className="quiet">{number(span.step)}</span> {span.kind === 'model' ? t('model') : span.call.toolName}
         </span>
       );
     case 'reset':
-      return <span>Reset: attempt {span.reset.attempt}</span>;
+      return <span>{t('Reset: attempt {attempt}', { attempt: span.reset.attempt })}</span>;
   }
 }

@@ -1,4 +1,5 @@
 // The filters of the list of runs, as its address and saved views hold them.
+import { t } from '../ui/language';
 import { containsWords } from '../ui/words';
 
 export const STATES = ['queued', 'running', 'waiting', 'paused', 'completed', 'failed', 'cancelled'] as const;
@@ -8,10 +9,10 @@ const MINUTE_MS = 60_000;
 
 /** How far back the list reaches: the name in the address, the label, and the time. */
 export const PERIODS = [
-  ['hour', 'Last hour', HOUR_MS],
-  ['day', 'Last 24 hours', 24 * HOUR_MS],
-  ['week', 'Last 7 days', 7 * 24 * HOUR_MS],
-  ['month', 'Last 30 days', 30 * 24 * HOUR_MS],
+  ['hour', t('Last hour'), HOUR_MS],
+  ['day', t('Last 24 hours'), 24 * HOUR_MS],
+  ['week', t('Last 7 days'), 7 * 24 * HOUR_MS],
+  ['month', t('Last 30 days'), 30 * 24 * HOUR_MS],
 ] as const;
 
 type Period = (typeof PERIODS)[number][0] | 'custom';
@@ -69,7 +70,7 @@ interface Searched {
 
 /** Whether a run contains all the words. */
 export function matches({ id, agent, model, error, errorCode }: Searched, words: string): boolean {
-  return containsWords([id, agent ?? 'plain', model, error, errorCode].join(' '), words);
+  return containsWords([id, agent ?? t('plain'), model, error, errorCode].join(' '), words);
 }
 
 function text(value: unknown): string | undefined {

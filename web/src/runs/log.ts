@@ -2,6 +2,7 @@
 import { type RejoinError, Transcript, type TranscriptView, type WireEvent } from '@rejoin/client';
 import { useEffect, useState } from 'react';
 import { client } from '../stream';
+import { t } from '../ui/language';
 
 export interface Entry {
   /** Its number in the log. */
@@ -107,7 +108,7 @@ export function attemptsOf(entries: readonly Entry[]): { attempts: Attempt[]; ta
     const { discardAfter, runId, parentRunId, agent, attempt, reason } = event;
     attempts.push({
       runId: String(runId),
-      agent: parentRunId ? String(agent ?? 'sub-agent') : undefined,
+      agent: parentRunId ? String(agent ?? t('sub-agent')) : undefined,
       attempt: Number(attempt),
       seq,
       reason: String(reason),

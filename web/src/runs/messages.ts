@@ -1,4 +1,12 @@
 // The messages of a run as people read them. They are stored as JSON.
+import { t } from '../ui/language';
+
+const ROLES: Record<string, string> = {
+  system: t('system'),
+  user: t('user'),
+  assistant: t('assistant'),
+  tool_result: t('tool result'),
+};
 
 interface Stored {
   kind?: string;
@@ -27,19 +35,26 @@ export function readable(content: unknown): Readable {
   if (stored === null) return { text: String(content ?? ''), calls: [], isError: false, files: [] };
   return {
     text: stored.text ?? stored.content ?? '',
-    calls: (stored.tool_calls ?? []).map(({ name, arguments: input }) => ({ name: name ?? 'tool', input })),
+    calls: (stored.tool_calls ?? []).map(({ name, arguments: input }) => ({ name: name ?? t('tool'), input })),
     tool: stored.tool,
     isError: stored.is_error ?? false,
-    files: (stored.attachments ?? []).map(({ name }) => name ?? 'file'),
+    files: (stored.attachments ?? []).map(({ name }) => name ?? t('file')),
   };
+}
+
+/** Who a message is by. */
+export function roleName(role: string): string {
+  return ROLES[role] ?? role.replaceAll('_', ' ');
 }
 
 /** In one line. */
 export function inShort(content: string): string {
   const { text, calls } = readable(content);
   // The beginning of a long JSON: without a text, it would be shown.
-  if (text.startsWith('{"kind"')) return 'calls tools';
-  return [text, ...calls.map(({ name }) => `calls ${name}`)].filter((part) => part !== '').join(' · ');
+  if (text.startsWith('{"kind"')) return t('calls tools');
+  return [text, ...calls.map(({ name }) => t('calls {tool}', { tool: name }))]
+    .filter((part) => part !== '')
+    .join(' · ');
 }
 
 /** The value of a text that is JSON, else the text. */

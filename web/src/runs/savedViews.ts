@@ -1,6 +1,7 @@
 // Saved views: filters of the list of runs by name, in this browser. All tabs share them.
 import { useSyncExternalStore } from 'react';
 import * as localStore from '../api/localStore';
+import { t } from '../ui/language';
 import { toast } from '../ui/toasts';
 import { filtersOf, type RunFilters } from './filters';
 
@@ -32,7 +33,7 @@ function change(to: readonly SavedView[]): void {
   views = to;
   for (const listener of listeners) listener();
   if (!localStore.write(KEPT, to))
-    toast('The browser’s storage is full or blocked. This change is lost when the page is closed.', true);
+    toast(t('The browser’s storage is full or blocked. This change is lost when the page is closed.'), true);
 }
 
 export function saveView(view: SavedView): void {

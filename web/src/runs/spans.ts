@@ -1,6 +1,7 @@
 // The spans of a trace: a run, its model calls, its tool calls and its resets, each with the time that it took.
 import type { Schemas } from '../api/http';
 import { duration } from '../ui/duration';
+import { t } from '../ui/language';
 import type { RunMessage, ToolCall } from './records';
 import type { Reset } from './traceLog';
 
@@ -39,8 +40,18 @@ export function spanOfRun(run: Run, now: number): Span {
     run,
     key: run.id,
     pieces: [
-      { className: 'waited', from: made, to: begun, title: `queued for ${duration(begun - made)}` },
-      { className: run.state, from: begun, to: ended, title: `${run.state}, ${duration(ended - begun)}` },
+      {
+        className: 'waited',
+        from: made,
+        to: begun,
+        title: t('queued for {time}', { time: duration(begun - made) }),
+      },
+      {
+        className: run.state,
+        from: begun,
+        to: ended,
+        title: t('{state}, {time}', { state: t(run.state), time: duration(ended - begun) }),
+      },
     ],
     took: ended - begun,
   };
@@ -73,7 +84,12 @@ export function spansWithin(
         message,
         key: message.id,
         pieces: [
-          { className: 'model', from: asked, to: answered, title: `model response, ${duration(answered - asked)}` },
+          {
+            className: 'model',
+            from: asked,
+            to: answered,
+            title: t('model response, {time}', { time: duration(answered - asked) }),
+          },
         ],
         took: answered - asked,
       });
@@ -91,7 +107,14 @@ export function spansWithin(
         step,
         call,
         key: call.id,
-        pieces: [{ className: `call ${call.status}`, from, to, title: `${call.toolName}, ${call.status}` }],
+        pieces: [
+          {
+            className: `call ${call.status}`,
+            from,
+            to,
+            title: t('{tool}, {state}', { tool: call.toolName, state: t(call.status.replaceAll('_', ' ')) }),
+          },
+        ],
         took: call.durationMs ?? to - from,
       });
     }

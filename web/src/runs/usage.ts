@@ -1,5 +1,6 @@
 // What a run or a model call used, for people.
 import type { Schemas } from '../api/http';
+import { LOCALE, number, t } from '../ui/language';
 
 export type Usage = Schemas['UsageTotals'];
 
@@ -8,6 +9,20 @@ type Used = Pick<Schemas['RunBody'], 'usage'>;
 /** The sums of a run; the API's document leaves their fields open. */
 export function usageOf({ usage }: Used): Usage {
   return (usage as Usage | null) ?? {};
+}
+
+const CENTS = dollarFormat(2);
+const FRACTIONS = dollarFormat(4);
+
+function dollarFormat(digits: number): Intl.NumberFormat {
+  return new Intl.NumberFormat(LOCALE, {
+    style: 'currency',
+    currency: 'USD',
+    currencyDisplay: 'narrowSymbol',
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+    useGrouping: false,
+  });
 }
 
 export function tokensOf(run: Used): string {
@@ -19,18 +34,24 @@ export function costOf(run: Used): string {
 }
 
 export function count(tokens: number | undefined): string {
-  return tokens?.toLocaleString('en') ?? '—';
+  return typeof tokens === 'number' ? number(tokens) : '—';
 }
 
 export function dollars(cost: number | undefined): string {
-  return cost ? `$${cost.toFixed(cost < 0.01 ? 4 : 2)}` : '—';
+  return cost ? (cost < 0.01 ? FRACTIONS : CENTS).format(cost) : '—';
+}
+
+/** For comparisons: also of nothing, and small differences are seen. */
+export function exactDollars(cost: number | undefined): string {
+  return cost === undefined ? '—' : FRACTIONS.format(cost);
 }
 
 /** The input that the provider had in its cache, with its share. */
 export function cacheHits({ inputTokens, cachedTokens }: Usage): string {
   if (!inputTokens) return '—';
   const cached = cachedTokens ?? 0;
-  return cached === 0 ? 'None' : `${count(cached)} (${Math.round((100 * cached) / inputTokens)} %)`;
+  if (cached === 0) return t('None');
+  return t('{tokens} ({share} %)', { tokens: cached, share: Math.round((100 * cached) / inputTokens) });
 }
 
 const SUMS = [

@@ -1,31 +1,51 @@
 // How the app looks in this browser, and whether it notifies the user.
 import { Contrast, Keyboard } from 'lucide-react';
+import type { ReactNode } from 'react';
 import { type Notifications, switchOff, switchOn, useNotifications } from '../chat/notifications';
 import { openDialog } from '../shell/frame';
+import { chooseLanguage, LANGUAGES, language, t } from '../ui/language';
 import { CONTRASTS, setLook, THEMES, useLook } from '../ui/theme';
+
+/** Each with its own name, for those who don't know the language that is shown. */
+const LANGUAGE_OPTIONS = LANGUAGES.map(
+  ([code, name]) =>
+    [
+      code,
+      <bdi key={code} lang={code}>
+        {name}
+      </bdi>,
+    ] as const,
+);
 
 export function Appearance() {
   const { theme, contrast } = useLook();
   return (
     <section className="appearance">
-      <p className="quiet">Stored in this browser, for all who use it.</p>
-      <Choice label="Theme" options={THEMES} value={theme} onChange={(theme) => setLook({ theme })} />
-      <Choice label="Contrast" options={CONTRASTS} value={contrast} onChange={(contrast) => setLook({ contrast })} />
+      <p className="quiet">{t('Stored in this browser, for all who use it.')}</p>
+      <Choice label={t('Language')} options={LANGUAGE_OPTIONS} value={language} onChange={chooseLanguage} />
+      <Choice label={t('Theme')} options={THEMES} value={theme} onChange={(theme) => setLook({ theme })} />
+      <Choice
+        label={t('Contrast')}
+        options={CONTRASTS}
+        value={contrast}
+        onChange={(contrast) => setLook({ contrast })}
+      />
       <p className="quiet">
-        <Contrast className="icon" /> “System” follows the settings of your device.
+        <Contrast className="icon" /> {t('“System” follows the settings of your device.')}
       </p>
       <Notify />
       <button type="button" onClick={() => openDialog('keys')}>
-        <Keyboard className="icon" /> Keyboard shortcuts
+        <Keyboard className="icon" /> {t('Keyboard shortcuts')}
       </button>
     </section>
   );
 }
 
 const NOTIFY_NOTES: Partial<Record<Notifications, string>> = {
-  unavailable: 'This browser does not support notifications on this page.',
-  blocked:
+  unavailable: t('This browser does not support notifications on this page.'),
+  blocked: t(
     'The browser blocks notifications of this site. Allow them in the settings of the site, then reload the page.',
+  ),
 };
 
 function Notify() {
@@ -33,7 +53,7 @@ function Notify() {
   const note = NOTIFY_NOTES[notifications];
   return (
     <fieldset className="segments">
-      <legend>Notifications</legend>
+      <legend>{t('Notifications')}</legend>
       <label>
         <input
           type="checkbox"
@@ -41,7 +61,7 @@ function Notify() {
           disabled={note !== undefined}
           onChange={(event) => (event.target.checked ? void switchOn() : switchOff())}
         />{' '}
-        Notify me when an answer ends while its tab is hidden
+        {t('Notify me when an answer ends while its tab is hidden')}
       </label>
       {note ? <p className="note quiet">{note}</p> : null}
     </fieldset>
@@ -50,7 +70,7 @@ function Notify() {
 
 function Choice<Value extends string>(props: {
   label: string;
-  options: readonly (readonly [Value, string])[];
+  options: readonly (readonly [Value, ReactNode])[];
   value: Value;
   onChange: (value: Value) => void;
 }) {

@@ -2,6 +2,7 @@
 import { Link, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { isAdmin, useMe } from '../api/me';
+import { t } from '../ui/language';
 import { useTitle } from '../ui/title';
 import { Agents } from './agents/Agents';
 import { DataSources } from './DataSources';
@@ -10,7 +11,7 @@ import { Programs } from './Programs';
 
 export function AgentsView() {
   return (
-    <Page name="Agents" about="Prompts, models, tools and limits of the agents in this project.">
+    <Page name={t('Agents')} about={t('Prompts, models, tools and limits of the agents in this project.')}>
       <Agents />
     </Page>
   );
@@ -18,7 +19,7 @@ export function AgentsView() {
 
 export function SourcesView() {
   return (
-    <Page name="Data sources" about="Databases that agents and consoles can query.">
+    <Page name={t('Data sources')} about={t('Databases that agents and consoles can query.')}>
       <DataSources />
     </Page>
   );
@@ -28,15 +29,15 @@ export function ToolsView() {
   const { part } = useSearch({ from: '/tools' });
   return (
     <Page
-      name="Tools and MCP"
-      about="Servers and programs whose tools agents can call."
+      name={t('Tools and MCP')}
+      about={t('Servers and programs whose tools agents can call.')}
       tabs={
-        <nav className="parts" aria-label="Tools sections">
+        <nav className="parts" aria-label={t('Tools sections')}>
           <Link to="/tools" search={{}} activeOptions={{ exact: true }}>
-            MCP servers
+            {t('MCP servers')}
           </Link>
           <Link to="/tools" search={{ part: 'programs' }} activeOptions={{ exact: true }}>
-            Programs
+            {t('Programs')}
           </Link>
         </nav>
       }
@@ -56,7 +57,7 @@ function Page({ name, about, tabs, children }: { name: string; about: string; ta
         <p className="about-page quiet">{about}</p>
       </div>
       {tabs}
-      {isAdmin(me) ? children : <p className="note quiet">You need admin access to change settings.</p>}
+      {isAdmin(me) ? children : <p className="note quiet">{t('You need admin access to change settings.')}</p>}
     </main>
   );
 }

@@ -6,6 +6,7 @@ import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { confirmed } from '../ui/Dialog';
 import { Empty } from '../ui/Empty';
+import { message, rich, t } from '../ui/language';
 import { Ago, ErrorNote, State, Waiting } from '../ui/parts';
 
 type Source = Schemas['DataSourceBody'];
@@ -22,6 +23,15 @@ const KINDS: Record<string, readonly (keyof Settings)[]> = {
   mongodb: [...SERVER, 'authSource'],
   bigquery: ['cloudProject', 'database', 'location'],
 };
+/** What the settings are called; the others are called as in the API. */
+const LABELS: Partial<Record<keyof Settings, string>> = {
+  host: t('host'),
+  port: t('port'),
+  database: t('database'),
+  user: t('user'),
+  path: t('path'),
+  location: t('location'),
+};
 
 export function DataSources() {
   const me = useMe();
@@ -30,13 +40,13 @@ export function DataSources() {
   const sources = useQuery({ queryKey: ['data-sources'], queryFn: () => api<Schemas['DataSources']>(path) });
   const onSuccess = () => queries.invalidateQueries({ queryKey: ['data-sources'] });
   const add = useMutation({ mutationFn: (body: Request) => api<Source>(path, { method: 'POST', body }), onSuccess });
-  if (sources.isPending) return <Waiting what="data sources" />;
+  if (sources.isPending) return <Waiting what={t('data sources')} />;
   if (sources.isError) return <ErrorNote error={sources.error} />;
   return (
     <>
       {sources.data.items.length === 0 ? (
-        <Empty icon={Database} title="No data sources yet">
-          Add one to run queries in consoles.
+        <Empty icon={Database} title={t('No data sources yet')}>
+          {t('Add one to run queries in consoles.')}
         </Empty>
       ) : null}
       <ol className="records">
@@ -44,7 +54,7 @@ export function DataSources() {
           <One key={source.id} source={source} path={`${path}/${source.id}`} onSuccess={onSuccess} />
         ))}
       </ol>
-      <h2>Add a data source</h2>
+      <h2>{t('Add a data source')}</h2>
       <SourceForm key={sources.data.items.length} isBusy={add.isPending} onSubmit={(body) => add.mutate(body)} />
       {add.isError ? <ErrorNote error={add.error} /> : null}
     </>
@@ -57,35 +67,43 @@ function One({ source, path, onSuccess }: { source: Source; path: string; onSucc
   const failed = test.error ?? remove.error;
   return (
     <li>
-      <b>{source.name}</b> <State state={source.failure ? 'failed' : source.testedAt ? 'alive' : 'not tested yet'} />{' '}
+      <b dir="auto">{source.name}</b>{' '}
+      <State state={source.failure ? 'failed' : source.testedAt ? 'alive' : message('not tested yet')} />{' '}
       <span className="quiet">
-        {source.kind}, {source.readOnly ? 'read-only' : 'writable'},{' '}
-        {source.settings.host ?? source.settings.path ?? source.settings.cloudProject}, tested{' '}
-        <Ago at={source.testedAt} />
+        {rich('{kind}, {access, select, read {read-only} other {writable}}, {place}, tested {when}', {
+          kind: source.kind,
+          access: source.readOnly ? 'read' : 'write',
+          place: source.settings.host ?? source.settings.path ?? source.settings.cloudProject,
+          when: <Ago at={source.testedAt} />,
+        })}
       </span>
       <div className="controls">
         <button type="button" disabled={test.isPending} onClick={() => test.mutate()}>
-          {test.isPending ? 'Testing…' : 'Test'}
+          {test.isPending ? t('Testing…') : t('Test')}
         </button>
         <button
           type="button"
           onClick={() =>
             void confirmed({
-              title: `Remove the data source “${source.name}”?`,
-              detail: 'Consoles and agents can no longer query it. The database itself stays as it is.',
-              action: 'Remove data source',
+              title: t('Remove the data source “{name}”?', { name: source.name }),
+              detail: t('Consoles and agents can no longer query it. The database itself stays as it is.'),
+              action: t('Remove data source'),
             }).then((isAgreed) => isAgreed && remove.mutate())
           }
         >
-          Remove
+          {t('Remove')}
         </button>
         {test.isSuccess ? (
           <span role="status" className="quiet">
-            Connection succeeded.
+            {t('Connection succeeded.')}
           </span>
         ) : null}
       </div>
-      {source.failure ? <p className="note bad">{source.failure}</p> : null}
+      {source.failure ? (
+        <p dir="auto" className="note bad">
+          {source.failure}
+        </p>
+      ) : null}
       {failed ? <ErrorNote error={failed} /> : null}
     </li>
   );
@@ -116,10 +134,10 @@ function SourceForm({ isBusy, onSubmit }: { isBusy: boolean; onSubmit: (body: Re
   return (
     <form className="editor" onSubmit={submit}>
       <label>
-        Name <input name="name" required />
+        {t('Name')} <input name="name" required />
       </label>
       <label>
-        Kind{' '}
+        {t('Kind')}{' '}
         <select value={kind} onChange={(event) => setKind(event.target.value)}>
           {Object.keys(KINDS).map((name) => (
             <option key={name}>{name}</option>
@@ -128,25 +146,25 @@ function SourceForm({ isBusy, onSubmit }: { isBusy: boolean; onSubmit: (body: Re
       </label>
       {names.map((name) => (
         <label key={`${kind} ${name}`}>
-          {name} <input name={name} type={name === 'port' ? 'number' : 'text'} />
+          {LABELS[name] ?? name} <input name={name} type={name === 'port' ? 'number' : 'text'} />
         </label>
       ))}
       {kind === 'sqlite' ? null : (
         <label>
-          {kind === 'bigquery' ? 'Service account key (JSON)' : 'Password'}{' '}
+          {kind === 'bigquery' ? t('Service account key (JSON)') : t('Password')}{' '}
           <input name="secret" type="password" autoComplete="new-password" />
         </label>
       )}
       {names.includes('host') ? (
         <label>
-          <input name="tls" type="checkbox" defaultChecked /> TLS
+          <input name="tls" type="checkbox" defaultChecked /> {t('TLS')}
         </label>
       ) : null}
       <label>
-        <input name="readOnly" type="checkbox" defaultChecked /> Read-only
+        <input name="readOnly" type="checkbox" defaultChecked /> {t('Read-only')}
       </label>
       <button type="submit" className="primary" disabled={isBusy}>
-        {isBusy ? 'Testing…' : 'Add data source'}
+        {isBusy ? t('Testing…') : t('Add data source')}
       </button>
     </form>
   );

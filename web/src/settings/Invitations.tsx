@@ -6,19 +6,16 @@ import { useMe } from '../api/me';
 import { More, usePages } from '../api/pages';
 import { confirmed } from '../ui/Dialog';
 import { Failed } from '../ui/Failed';
+import { rich, t } from '../ui/language';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
 import { ShownOnce } from '../ui/ShownOnce';
-import { ROLES } from './roles';
+import { ROLES, roleName } from './roles';
 
 type Invitation = Schemas['InvitationItem'];
 
 const INVITED: Schemas['InvitedRole'][] = ['member', 'viewer', 'operator', 'owner'];
 /** In days. */
-const LIFETIMES: [number, string][] = [
-  [1, '1 day'],
-  [7, '7 days'],
-  [30, '30 days'],
-];
+const LIFETIMES = [1, 7, 30];
 const USES_MAX = 1_000;
 
 export function Invitations() {
@@ -39,34 +36,32 @@ export function Invitations() {
   const isOwner = me.role === 'owner';
   return (
     <section aria-labelledby="invitations">
-      <h2 id="invitations">Invitations</h2>
+      <h2 id="invitations">{t('Invitations')}</h2>
       {isOwner ? <NewInvitation path={path} onCreated={onSuccess} /> : null}
       {invitations.reading.isPending ? (
-        <Waiting what="invitations" />
+        <Waiting what={t('invitations')} />
       ) : invitations.reading.isError ? (
         <Failed reading={invitations.reading} />
       ) : invitations.items.length === 0 ? (
-        <p className="quiet">{isOwner ? 'No invitations yet.' : 'No invitations yet. Owners can create them.'}</p>
+        <p className="quiet">{isOwner ? t('No invitations yet.') : t('No invitations yet. Owners can create them.')}</p>
       ) : (
         <table ref={table} tabIndex={-1}>
           <thead>
             <tr>
-              <th scope="col">For</th>
-              <th scope="col">Role</th>
-              <th scope="col">Joined</th>
-              <th scope="col">Created</th>
-              <th scope="col">Expires</th>
-              {isOwner ? <th scope="col">Actions</th> : null}
+              <th scope="col">{t('For')}</th>
+              <th scope="col">{t('Role')}</th>
+              <th scope="col">{t('Joined')}</th>
+              <th scope="col">{t('Created')}</th>
+              <th scope="col">{t('Expires')}</th>
+              {isOwner ? <th scope="col">{t('Actions')}</th> : null}
             </tr>
           </thead>
           <tbody>
             {invitations.items.map((one) => (
               <tr key={one.id}>
-                <td>{one.note ?? <span className="quiet">Anyone with the link</span>}</td>
-                <td>{one.role}</td>
-                <td>
-                  {one.uses} of {one.maxUses}
-                </td>
+                <td dir="auto">{one.note ?? <span className="quiet">{t('Anyone with the link')}</span>}</td>
+                <td>{roleName(one.role)}</td>
+                <td>{t('{count} of {all}', { count: one.uses, all: one.maxUses })}</td>
                 <td>
                   <Ago at={one.createdAt} />
                 </td>
@@ -77,16 +72,20 @@ export function Invitations() {
                       <button
                         type="button"
                         className="small"
-                        aria-label={`Revoke the invitation ${one.note ?? `for the role ${one.role}`}`}
+                        aria-label={
+                          one.note == null
+                            ? t('Revoke the invitation for the role {role}', { role: roleName(one.role) })
+                            : t('Revoke the invitation {note}', { note: one.note })
+                        }
                         onClick={() =>
                           void confirmed({
-                            title: 'Revoke this invitation?',
-                            detail: 'Its link stops working. Members who have joined with it stay members.',
-                            action: 'Revoke invitation',
+                            title: t('Revoke this invitation?'),
+                            detail: t('Its link stops working. Members who have joined with it stay members.'),
+                            action: t('Revoke invitation'),
                           }).then((isAgreed) => isAgreed && revoke.mutate(one.id))
                         }
                       >
-                        Revoke
+                        {t('Revoke')}
                       </button>
                     ) : null}
                   </td>
@@ -96,7 +95,7 @@ export function Invitations() {
           </tbody>
         </table>
       )}
-      <More of={invitations} label="Load more invitations" />
+      <More of={invitations} label={t('Load more invitations')} />
       {revoke.error ? <ErrorNote error={revoke.error} /> : null}
     </section>
   );
@@ -104,9 +103,9 @@ export function Invitations() {
 
 /** Why it can't be accepted. */
 function endOf({ revokedAt, uses, maxUses, expiresAt }: Invitation): string {
-  if (revokedAt) return 'revoked';
-  if (uses >= maxUses) return 'used up';
-  return Date.parse(expiresAt) <= Date.now() ? 'expired' : 'not valid: its creator is not an owner';
+  if (revokedAt) return t('revoked');
+  if (uses >= maxUses) return t('used up');
+  return Date.parse(expiresAt) <= Date.now() ? t('expired') : t('not valid: its creator is not an owner');
 }
 
 function NewInvitation({ path, onCreated }: { path: string; onCreated: () => Promise<void> }) {
@@ -130,44 +129,44 @@ function NewInvitation({ path, onCreated }: { path: string; onCreated: () => Pro
   };
   return (
     <>
-      <p className="quiet">Anyone who opens the link of an invitation and accepts it becomes a member.</p>
+      <p className="quiet">{t('Anyone who opens the link of an invitation and accepts it becomes a member.')}</p>
       <form className="fields" onSubmit={submit}>
         <label>
-          Role
+          {t('Role')}
           <select name="role" defaultValue="member">
             {INVITED.map((role) => (
               <option key={role} value={role} title={ROLES[role]}>
-                {role}
+                {roleName(role)}
               </option>
             ))}
           </select>
         </label>
         <label>
-          Expires after
+          {t('Expires after')}
           <select name="days" defaultValue="7">
-            {LIFETIMES.map(([days, label]) => (
+            {LIFETIMES.map((days) => (
               <option key={days} value={days}>
-                {label}
+                {t('{count, plural, one {# day} other {# days}}', { count: days })}
               </option>
             ))}
           </select>
         </label>
         <label>
-          Number of users
+          {t('Number of users')}
           <input name="uses" type="number" min={1} max={USES_MAX} defaultValue={1} required />
         </label>
         <label>
-          Note (optional)
-          <input name="note" maxLength={200} placeholder="Who the invitation is for" />
+          {t('Note (optional)')}
+          <input name="note" maxLength={200} placeholder={t('Who the invitation is for')} />
         </label>
         <button type="submit" className="primary" disabled={create.isPending}>
-          Create invitation
+          {t('Create invitation')}
         </button>
       </form>
       {create.error ? <ErrorNote error={create.error} /> : null}
       {create.data ? (
-        <ShownOnce key={create.data.id} secret={create.data.url} copy="Copy link" onDone={() => create.reset()}>
-          Invitation for the role <b>{create.data.role}</b> created.
+        <ShownOnce key={create.data.id} secret={create.data.url} copy={t('Copy link')} onDone={() => create.reset()}>
+          {rich('Invitation for the role {role} created.', { role: <b>{roleName(create.data.role)}</b> })}
         </ShownOnce>
       ) : null}
     </>

@@ -4,6 +4,7 @@ import type { FormEvent } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { confirmed } from '../ui/Dialog';
+import { LOCALE, rich, t } from '../ui/language';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
 import { ShownOnce } from '../ui/ShownOnce';
 
@@ -11,16 +12,16 @@ type Key = Schemas['KeyItem'];
 type Scope = 'read' | 'write' | 'admin' | 'worker';
 
 const SCOPES: Record<Scope, string> = {
-  read: 'View data',
-  write: 'Chat with agents, cancel runs',
-  admin: 'Change settings',
-  worker: 'Serve tools',
+  read: t('View data'),
+  write: t('Chat with agents, cancel runs'),
+  admin: t('Change settings'),
+  worker: t('Serve tools'),
 };
 const LIFETIMES: [string, string][] = [
-  ['30', '30 days'],
-  ['90', '90 days'],
-  ['365', '1 year'],
-  ['', 'No expiry'],
+  ['30', t('{count, plural, one {# day} other {# days}}', { count: 30 })],
+  ['90', t('{count, plural, one {# day} other {# days}}', { count: 90 })],
+  ['365', t('1 year')],
+  ['', t('No expiry')],
 ];
 /** Keys that are shown; the newest. */
 const SHOWN = 200;
@@ -50,17 +51,17 @@ export function Keys() {
       { onSuccess: () => element.reset() },
     );
   };
-  if (keys.isPending) return <Waiting what="keys" />;
+  if (keys.isPending) return <Waiting what={t('keys')} />;
   if (keys.isError) return <ErrorNote error={keys.error} />;
   const failed = make.error ?? revoke.error;
   return (
     <>
       <p className="quiet">
-        A key acts as the user who created it, and never has more permissions than that user. It is shown only once,
-        when you create it.
+        {t('A key acts as the user who created it, and never has more permissions than that user.')}{' '}
+        {t('It is shown only once, when you create it.')}
       </p>
       <form className="search" onSubmit={submit}>
-        <input name="name" aria-label="Key name" placeholder="What the key is for" maxLength={100} required />
+        <input name="name" aria-label={t('Key name')} placeholder={t('What the key is for')} maxLength={100} required />
         {(Object.keys(SCOPES) as Scope[])
           .filter((scope) => me.scopes.includes(scope))
           .map((scope) => (
@@ -68,7 +69,7 @@ export function Keys() {
               <input type="checkbox" name="scope" value={scope} defaultChecked={scope === 'read'} /> {scope}
             </label>
           ))}
-        <select name="days" aria-label="Expires after" defaultValue="90">
+        <select name="days" aria-label={t('Expires after')} defaultValue="90">
           {LIFETIMES.map(([days, label]) => (
             <option key={label} value={days}>
               {label}
@@ -76,57 +77,57 @@ export function Keys() {
           ))}
         </select>
         <button type="submit" className="primary" disabled={make.isPending}>
-          Create key
+          {t('Create key')}
         </button>
       </form>
       {make.data ? (
         <ShownOnce key={make.data.id} secret={make.data.key} onDone={() => make.reset()}>
-          Key <b>{make.data.name}</b> created.
+          {rich('Key {name} created.', { name: <b dir="auto">{make.data.name}</b> })}
         </ShownOnce>
       ) : null}
       {failed ? <ErrorNote error={failed} /> : null}
       <table>
         <thead>
           <tr>
-            <th scope="col">Key</th>
-            <th scope="col">Acts as</th>
-            <th scope="col">Scopes</th>
-            <th scope="col">Created</th>
-            <th scope="col">Last used</th>
-            <th scope="col">Expires</th>
-            <th scope="col">Revoke</th>
+            <th scope="col">{t('Key')}</th>
+            <th scope="col">{t('Acts as')}</th>
+            <th scope="col">{t('Scopes')}</th>
+            <th scope="col">{t('Created')}</th>
+            <th scope="col">{t('Last used')}</th>
+            <th scope="col">{t('Expires')}</th>
+            <th scope="col">{t('Revoke')}</th>
           </tr>
         </thead>
         <tbody>
           {keys.data.items.map((key) => (
             <tr key={key.id}>
               <td>
-                {key.name} <code className="quiet">{key.prefix}…</code>
+                <bdi>{key.name}</bdi> <code className="quiet">{key.prefix}…</code>
               </td>
               <td>
-                {key.handle} {key.userId === me.userId ? <span className="quiet">you</span> : null}
+                <bdi>{key.handle}</bdi> {key.userId === me.userId ? <span className="quiet">{t('you')}</span> : null}
               </td>
               <td>{key.scopes.join(', ')}</td>
               <td>
-                <Ago at={key.createdAt} /> {key.madeBy ? null : <span className="quiet">by an operator</span>}
+                <Ago at={key.createdAt} /> {key.madeBy ? null : <span className="quiet">{t('by an operator')}</span>}
               </td>
-              <td>{key.lastUsedAt ? <Ago at={key.lastUsedAt} /> : <span className="quiet">never</span>}</td>
+              <td>{key.lastUsedAt ? <Ago at={key.lastUsedAt} /> : <span className="quiet">{t('never')}</span>}</td>
               <td>{end(key)}</td>
               <td>
                 {isGood(key) ? (
                   <button
                     type="button"
                     className="small"
-                    aria-label={`Revoke ${key.name}`}
+                    aria-label={t('Revoke {name}', { name: key.name })}
                     onClick={() =>
                       void confirmed({
-                        title: `Revoke the key ${key.name}?`,
-                        detail: 'Programs that use it lose access.',
-                        action: 'Revoke key',
+                        title: t('Revoke the key {name}?', { name: key.name }),
+                        detail: t('Programs that use it lose access.'),
+                        action: t('Revoke key'),
                       }).then((isAgreed) => isAgreed && revoke.mutate(key.id))
                     }
                   >
-                    Revoke
+                    {t('Revoke')}
                   </button>
                 ) : null}
               </td>
@@ -136,7 +137,10 @@ export function Keys() {
       </table>
       {keys.data.nextCursor ? (
         <p className="quiet">
-          Showing the newest {SHOWN} keys. Run <code>rejoin keys list</code> to see all.
+          {rich('Showing the newest {count} keys. Run {command} to see all.', {
+            count: SHOWN,
+            command: <code>rejoin keys list</code>,
+          })}
         </p>
       ) : null}
     </>
@@ -148,7 +152,11 @@ function isGood(key: Key): boolean {
 }
 
 function end(key: Key) {
-  if (key.revokedAt) return <span className="quiet">revoked</span>;
-  if (!key.expiresAt) return 'never';
-  return isGood(key) ? new Date(key.expiresAt).toLocaleDateString() : <span className="quiet">expired</span>;
+  if (key.revokedAt) return <span className="quiet">{t('revoked')}</span>;
+  if (!key.expiresAt) return t('never');
+  return isGood(key) ? (
+    new Date(key.expiresAt).toLocaleDateString(LOCALE)
+  ) : (
+    <span className="quiet">{t('expired')}</span>
+  );
 }

@@ -5,6 +5,7 @@ import { Plug } from 'lucide-react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { Empty } from '../ui/Empty';
+import { message, t } from '../ui/language';
 import { ErrorNote, Folded, State, Waiting } from '../ui/parts';
 import { ServerDetail } from './ServerDetail';
 import { ServerForm, type ServerRequest } from './ServerForm';
@@ -34,13 +35,13 @@ export function McpServers() {
       await queries.invalidateQueries({ queryKey: ['mcp accounts'] });
     },
   });
-  if (servers.isPending) return <Waiting what="servers" />;
+  if (servers.isPending) return <Waiting what={t('servers')} />;
   if (servers.isError) return <ErrorNote error={servers.error} />;
   return (
     <>
       {servers.data.items.length === 0 ? (
-        <Empty icon={Plug} title="No MCP servers yet">
-          Agents can use the built-in tools. A server adds its own.
+        <Empty icon={Plug} title={t('No MCP servers yet')}>
+          {t('Agents can use the built-in tools. A server adds its own.')}
         </Empty>
       ) : null}
       <ol className="records">
@@ -49,8 +50,10 @@ export function McpServers() {
             <Folded
               label={
                 <>
-                  <b>{server.name}</b> <Health server={server} />{' '}
-                  <span className="quiet">{server.url ?? server.command}</span>
+                  <b dir="auto">{server.name}</b> <Health server={server} />{' '}
+                  <span className="quiet" dir="ltr">
+                    {server.url ?? server.command}
+                  </span>
                 </>
               }
             >
@@ -65,7 +68,7 @@ export function McpServers() {
         ))}
       </ol>
       {accounts.isError ? <ErrorNote error={accounts.error} /> : null}
-      <h2>Add a server</h2>
+      <h2>{t('Add a server')}</h2>
       <ServerForm key={servers.data.items.length} isBusy={add.isPending} onSubmit={(request) => add.mutate(request)} />
       {add.isError ? <ErrorNote error={add.error} /> : null}
     </>
@@ -74,20 +77,23 @@ export function McpServers() {
 
 /** How a server is, as its workers have found it. */
 function Health({ server }: { server: Server }) {
-  if (!server.enabled) return <State state="disabled" />;
+  if (!server.enabled) return <State state={message('disabled')} />;
   if (server.failure) return <State state="failed" />;
-  return <State state={server.seenAt ? 'active' : 'not connected yet'} />;
+  return <State state={server.seenAt ? 'active' : message('not connected yet')} />;
 }
 
 /** The user's account at a server that acts for each user by itself. */
 function Account({ account }: { account: Schemas['McpAccount'] }) {
   const { serverId, serverName, connected, missingScopes = [] } = account;
   const isFine = connected && missingScopes.length === 0;
-  const action = isFine ? 'Manage' : 'Connect';
+  const [action, label] = isFine
+    ? [t('Manage'), t('Manage your account at {server}', { server: serverName })]
+    : [t('Connect'), t('Connect your account at {server}', { server: serverName })];
+  const state = isFine ? 'active' : connected ? message('more rights needed') : message('not connected');
   return (
     <p className="account">
-      Your account <State state={isFine ? 'active' : connected ? 'more rights needed' : 'not connected'} />
-      <Link to="/mcp/connect" search={{ server: serverId }} aria-label={`${action} your account at ${serverName}`}>
+      {t('Your account')} <State state={state} />
+      <Link to="/mcp/connect" search={{ server: serverId }} aria-label={label}>
         {action}
       </Link>
     </p>

@@ -3,9 +3,10 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { confirmed } from '../ui/Dialog';
+import { rich, t } from '../ui/language';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
 import { Invitations } from './Invitations';
-import { ROLES, type Role } from './roles';
+import { ROLES, type Role, roleName } from './roles';
 
 type Member = Schemas['MemberItem'];
 
@@ -20,43 +21,44 @@ export function Members() {
     onSuccess,
   });
   const remove = useMutation({ mutationFn: (id: string) => api(`${path}/${id}`, { method: 'DELETE' }), onSuccess });
-  if (members.isPending) return <Waiting what="members" />;
+  if (members.isPending) return <Waiting what={t('members')} />;
   if (members.isError) return <ErrorNote error={members.error} />;
   const isOwner = me.role === 'owner';
   const failed = set.error ?? remove.error;
   const role = (member: Member) =>
     isOwner ? (
       <select
-        aria-label={`Role of ${member.handle}`}
+        aria-label={t('Role of {user}', { user: member.handle })}
         value={member.role}
         onChange={(event) => set.mutate({ id: member.userId, role: event.target.value as Role })}
       >
         {Object.entries(ROLES).map(([name, may]) => (
           <option key={name} value={name} title={may}>
-            {name}
+            {roleName(name)}
           </option>
         ))}
       </select>
     ) : (
-      member.role
+      roleName(member.role)
     );
   return (
     <>
       <table>
         <thead>
           <tr>
-            <th scope="col">Member</th>
-            <th scope="col">Role</th>
-            <th scope="col">Permissions</th>
-            <th scope="col">Member since</th>
-            {isOwner ? <th scope="col">Actions</th> : null}
+            <th scope="col">{t('Member')}</th>
+            <th scope="col">{t('Role')}</th>
+            <th scope="col">{t('Permissions')}</th>
+            <th scope="col">{t('Member since')}</th>
+            {isOwner ? <th scope="col">{t('Actions')}</th> : null}
           </tr>
         </thead>
         <tbody>
           {members.data.items.map((member) => (
             <tr key={member.userId}>
               <td>
-                {member.handle} {member.userId === me.userId ? <span className="quiet">you</span> : null}
+                <bdi>{member.handle}</bdi>{' '}
+                {member.userId === me.userId ? <span className="quiet">{t('you')}</span> : null}
               </td>
               <td>{role(member)}</td>
               <td className="quiet">{ROLES[member.role as Role]}</td>
@@ -68,16 +70,16 @@ export function Members() {
                   <button
                     type="button"
                     className="small"
-                    aria-label={`Remove ${member.handle}`}
+                    aria-label={t('Remove {name}', { name: member.handle })}
                     onClick={() =>
                       void confirmed({
-                        title: `Remove ${member.handle} from the project?`,
-                        detail: 'Their keys lose access to it.',
-                        action: 'Remove member',
+                        title: t('Remove {user} from the project?', { user: member.handle }),
+                        detail: t('Their keys lose access to it.'),
+                        action: t('Remove member'),
                       }).then((isAgreed) => isAgreed && remove.mutate(member.userId))
                     }
                   >
-                    Remove
+                    {t('Remove')}
                   </button>
                 </td>
               ) : null}
@@ -88,8 +90,10 @@ export function Members() {
       {failed ? <ErrorNote error={failed} /> : null}
       <Invitations />
       <p className="quiet">
-        Users of an identity provider can join without an invitation if the deployment allows it. On a machine that can
-        reach the database, <code>rejoin keys create --project … --user … --create</code> creates a user with a key.
+        {t('Users of an identity provider can join without an invitation if the deployment allows it.')}{' '}
+        {rich('On a machine that can reach the database, {command} creates a user with a key.', {
+          command: <code>rejoin keys create --project … --user … --create</code>,
+        })}
       </p>
     </>
   );

@@ -1,5 +1,6 @@
 // The tools that an MCP server offers, with their approval.
 import type { Schemas } from '../api/http';
+import { rich, t } from '../ui/language';
 import { Ago, Folded, State } from '../ui/parts';
 import { Hints } from './Hints';
 import { type Definition, ToolDefinition } from './ToolDefinition';
@@ -33,7 +34,9 @@ export function OfferedTools({ tools, isTrusted, isBusy, onApprove }: Props) {
                 <>
                   <code>{tool.name}</code> <State state={tool.standing} />{' '}
                   <Hints annotations={definition.annotations} />{' '}
-                  <span className="quiet">{definition.description ?? ''}</span>
+                  <span dir="auto" className="quiet">
+                    {definition.description ?? ''}
+                  </span>
                 </>
               }
             >
@@ -43,7 +46,7 @@ export function OfferedTools({ tools, isTrusted, isBusy, onApprove }: Props) {
                   <ToolDefinition definition={definition} isTrusted={isTrusted} />
                   {isUnapproved(tool) ? (
                     <button type="button" disabled={isBusy} onClick={() => onApprove(tool.name)}>
-                      Approve {tool.name}
+                      {t('Approve {name}', { name: tool.name })}
                     </button>
                   ) : null}
                 </>
@@ -61,19 +64,18 @@ function Standing({ tool: { standing, approvedAt, changedAt } }: { tool: Tool })
     case 'changed':
       return (
         <p className="note">
-          The definition changed <Ago at={changedAt} />. Another one was approved <Ago at={approvedAt} />. No agent gets
-          the tool until you approve the definition below.
+          {rich('The definition changed {changed}. Another one was approved {approved}.', {
+            changed: <Ago at={changedAt} />,
+            approved: <Ago at={approvedAt} />,
+          })}{' '}
+          {t('No agent gets the tool until you approve the definition below.')}
         </p>
       );
     case 'new':
-      return <p className="note">No agent gets the tool until you approve the definition below.</p>;
+      return <p className="note">{t('No agent gets the tool until you approve the definition below.')}</p>;
     case 'gone':
-      return <p className="note">The server no longer offers this tool.</p>;
+      return <p className="note">{t('The server no longer offers this tool.')}</p>;
     default:
-      return (
-        <p className="quiet">
-          Approved <Ago at={approvedAt} />.
-        </p>
-      );
+      return <p className="quiet">{rich('Approved {when}.', { when: <Ago at={approvedAt} /> })}</p>;
   }
 }

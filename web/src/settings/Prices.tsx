@@ -3,10 +3,13 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { api, query, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { number, t } from '../ui/language';
 import { ErrorNote, Waiting } from '../ui/parts';
 
 /** Prices of the catalogue that are shown at once. */
 const SHOWN = 20;
+/** Prices have as many digits as they were set with. */
+const dollars = (usd: number) => number(usd, { maximumFractionDigits: 20, useGrouping: false });
 
 export function Prices() {
   const me = useMe();
@@ -32,30 +35,30 @@ export function Prices() {
       outputUsd: Number(form.get('output')),
     });
   };
-  if (prices.isPending) return <Waiting what="prices" />;
+  if (prices.isPending) return <Waiting what={t('prices')} />;
   if (prices.isError) return <ErrorNote error={prices.error} />;
   const listed = prices.data.items.filter((price) => price.builtIn && price.model.includes(wanted.trim()));
   const shown = [...prices.data.items.filter((price) => !price.builtIn), ...listed.slice(0, SHOWN)];
   return (
     <>
-      <p className="quiet">US dollars per million tokens. Prices set for the project override the catalogue.</p>
+      <p className="quiet">{t('US dollars per million tokens. Prices set for the project override the catalogue.')}</p>
       <input
         value={wanted}
-        aria-label="Find models"
-        placeholder="Find models"
+        aria-label={t('Find models')}
+        placeholder={t('Find models')}
         onChange={(event) => setWanted(event.target.value)}
       />
       <table>
         <thead>
           <tr>
-            <th scope="col">Model</th>
+            <th scope="col">{t('Model')}</th>
             <th scope="col" className="number">
-              Input
+              {t('Input')}
             </th>
             <th scope="col" className="number">
-              Output
+              {t('Output')}
             </th>
-            <th scope="col">Source</th>
+            <th scope="col">{t('Source')}</th>
           </tr>
         </thead>
         <tbody>
@@ -64,19 +67,19 @@ export function Prices() {
               <td>
                 <code>{price.model}</code>
               </td>
-              <td className="number">{price.inputUsd}</td>
-              <td className="number">{price.outputUsd}</td>
+              <td className="number">{dollars(price.inputUsd)}</td>
+              <td className="number">{dollars(price.outputUsd)}</td>
               <td>
                 {price.builtIn ? (
-                  <span className="quiet">catalogue</span>
+                  <span className="quiet">{t('catalogue')}</span>
                 ) : (
                   <button
                     type="button"
                     className="small"
-                    aria-label={`Remove the price of ${price.model}`}
+                    aria-label={t('Remove the price of {model}', { model: price.model })}
                     onClick={() => remove.mutate(price.model)}
                   >
-                    Remove
+                    {t('Remove')}
                   </button>
                 )}
               </td>
@@ -85,29 +88,33 @@ export function Prices() {
         </tbody>
       </table>
       {listed.length > SHOWN ? (
-        <p className="quiet">{listed.length - SHOWN} more in the catalogue. Search by name to find them.</p>
+        <p className="quiet">
+          {t('{count, plural, other {# more in the catalogue. Search by name to find them.}}', {
+            count: listed.length - SHOWN,
+          })}
+        </p>
       ) : null}
       <form className="search" onSubmit={submit}>
-        <input name="model" aria-label="Model" placeholder="provider:model, or a glob" required />
+        <input name="model" aria-label={t('Model')} placeholder={t('provider:model, or a glob')} required />
         <input
           name="input"
-          aria-label="Input price (USD)"
+          aria-label={t('Input price (USD)')}
           type="number"
           min={0}
           step="any"
-          placeholder="Input"
+          placeholder={t('Input')}
           required
         />
         <input
           name="output"
-          aria-label="Output price (USD)"
+          aria-label={t('Output price (USD)')}
           type="number"
           min={0}
           step="any"
-          placeholder="Output"
+          placeholder={t('Output')}
           required
         />
-        <button type="submit">Set</button>
+        <button type="submit">{t('Set')}</button>
       </form>
       {set.isError ? <ErrorNote error={set.error} /> : null}
       {remove.isError ? <ErrorNote error={remove.error} /> : null}

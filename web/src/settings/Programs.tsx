@@ -1,6 +1,7 @@
 // Lists users' programs that serve tools and agents, with their health.
 import { useQuery } from '@tanstack/react-query';
 import { api, type Schemas } from '../api/http';
+import { message, rich, t } from '../ui/language';
 import { Ago, ErrorNote, State, Waiting } from '../ui/parts';
 
 type Program = Schemas['RemoteWorkerBody'];
@@ -14,12 +15,14 @@ export function Programs() {
     queryFn: () => api<Schemas['RemoteWorkers']>('/api/workers'),
     refetchInterval: LIVE_MS,
   });
-  if (programs.isPending) return <Waiting what="programs" />;
+  if (programs.isPending) return <Waiting what={t('programs')} />;
   if (programs.isError) return <ErrorNote error={programs.error} />;
   if (programs.data.items.length === 0) {
     return (
       <p className="note quiet">
-        No programs of yours serve tools. <code>rejoin init my-agent</code> creates one.
+        {rich('No programs of yours serve tools. {command} creates one.', {
+          command: <code>rejoin init my-agent</code>,
+        })}
       </p>
     );
   }
@@ -27,12 +30,12 @@ export function Programs() {
     <table>
       <thead>
         <tr>
-          <th scope="col">Program</th>
-          <th scope="col">State</th>
-          <th scope="col">Queue</th>
-          <th scope="col">Tools</th>
-          <th scope="col">Calls</th>
-          <th scope="col">Last seen</th>
+          <th scope="col">{t('Program')}</th>
+          <th scope="col">{t('State')}</th>
+          <th scope="col">{t('Queue')}</th>
+          <th scope="col">{t('Tools')}</th>
+          <th scope="col">{t('Calls')}</th>
+          <th scope="col">{t('Last seen')}</th>
         </tr>
       </thead>
       <tbody>
@@ -46,9 +49,7 @@ export function Programs() {
             </td>
             <td>{program.queue}</td>
             <td>{program.tools.join(', ')}</td>
-            <td>
-              {program.calls} of {program.slots}
-            </td>
+            <td>{t('{count} of {all}', { count: program.calls, all: program.slots })}</td>
             <td>
               <Ago at={program.seenAt} />
             </td>
@@ -60,6 +61,6 @@ export function Programs() {
 }
 
 function stateOf(program: Program): string {
-  if (!program.alive) return 'lost';
-  return program.draining ? 'stopping' : 'active';
+  if (!program.alive) return message('lost');
+  return program.draining ? message('stopping') : 'active';
 }

@@ -4,6 +4,7 @@ import type { FormEvent, ReactNode } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { Failed } from '../ui/Failed';
+import { t } from '../ui/language';
 import { ErrorNote, Waiting } from '../ui/parts';
 
 /** Longest custom prompt, in characters. */
@@ -27,7 +28,7 @@ function CustomPrompts() {
   const save = useSaved(['custom-prompt'], (body: Schemas['CustomPromptRequest']) =>
     api(path, { method: 'PUT', body }),
   );
-  if (prompts.isPending) return <Waiting what="prompts" />;
+  if (prompts.isPending) return <Waiting what={t('prompts')} />;
   if (prompts.isError) return <Failed reading={prompts} />;
   const submit = (form: FormData) =>
     save.mutate({
@@ -36,11 +37,11 @@ function CustomPrompts() {
     });
   return (
     <section>
-      <h2>Custom prompts</h2>
-      <p className="quiet">Added after the system prompt of every agent in the project.</p>
+      <h2>{t('Custom prompts')}</h2>
+      <p className="quiet">{t('Added after the system prompt of every agent in the project.')}</p>
       <Form key={JSON.stringify(prompts.data)} save={save} onSubmit={submit}>
         <label>
-          For everyone in the project{' '}
+          {t('For everyone in the project')}{' '}
           <textarea
             name="customPrompt"
             rows={6}
@@ -49,7 +50,7 @@ function CustomPrompts() {
           />
         </label>
         <label>
-          For your own chats{' '}
+          {t('For your own chats')}{' '}
           <textarea name="userPrompt" rows={4} maxLength={PROMPT_MAX_CHARS} defaultValue={prompts.data.userPrompt} />
         </label>
       </Form>
@@ -66,7 +67,7 @@ function Routing() {
     queryFn: () => api<Schemas['AgentPage']>(`/api/projects/${me.projectId}/agents?limit=100`),
   });
   const save = useSaved(['routing'], (body: Schemas['RoutingRequest']) => api(path, { method: 'PUT', body }));
-  if (routing.isPending || agents.isPending) return <Waiting what="routing" />;
+  if (routing.isPending || agents.isPending) return <Waiting what={t('routing')} />;
   if (routing.isError) return <Failed reading={routing} />;
   if (agents.isError) return <Failed reading={agents} />;
   const { percent, preferredAgent, triageAgent } = routing.data;
@@ -78,23 +79,24 @@ function Routing() {
     });
   return (
     <section>
-      <h2>Routing</h2>
-      <p className="quiet">Chooses the agent for new chats that don&apos;t name one.</p>
+      <h2>{t('Routing')}</h2>
+      <p className="quiet">{t("Chooses the agent for new chats that don't name one.")}</p>
       <Form key={JSON.stringify(routing.data)} save={save} onSubmit={submit}>
         <label>
-          Preferred agent{' '}
+          {t('Preferred agent')}{' '}
           <select name="preferredAgent" defaultValue={preferredAgent ?? ''}>
-            <option value="">None</option>
+            <option value="">{t('None')}</option>
             {agents.data.items.map(({ id, name }) => (
               <option key={id}>{name}</option>
             ))}
           </select>
         </label>
         <label>
-          Triage agent, for requests that match nothing else <input name="triageAgent" defaultValue={triageAgent} />
+          {t('Triage agent, for requests that match nothing else')}{' '}
+          <input name="triageAgent" defaultValue={triageAgent} />
         </label>
         <label>
-          Share of new chats to route (%){' '}
+          {t('Share of new chats to route (%)')}{' '}
           <input name="percent" type="number" min={0} max={100} required defaultValue={percent} />
         </label>
       </Form>
@@ -129,11 +131,11 @@ function Form({ save, onSubmit, children }: FormProps) {
       {save.error ? <ErrorNote error={save.error} /> : null}
       <div className="controls">
         <button type="submit" className="primary" disabled={save.isPending}>
-          Save
+          {t('Save')}
         </button>
         {save.isSuccess ? (
           <span className="quiet" role="status">
-            Saved.
+            {t('Saved.')}
           </span>
         ) : null}
       </div>

@@ -2,6 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { api, type Schemas } from '../api/http';
 import { confirmed } from '../ui/Dialog';
+import { rich, t } from '../ui/language';
 import { Ago, ErrorNote, Folded } from '../ui/parts';
 import { isUnapproved, OfferedTools } from './OfferedTools';
 import { ServerForm, type ServerRequest } from './ServerForm';
@@ -28,6 +29,10 @@ export function ServerDetail({ path, server }: { path: string; server: Server })
   const unapproved = offered.filter(isUnapproved).map((tool) => tool.name);
   const leftOut = (detail.data?.leftOut ?? []) as unknown as { tool: string | null; reason: string }[];
   const info = detail.data?.serverInfo as { name?: string; version?: string } | null | undefined;
+  const when = <Ago at={server.seenAt} />;
+  const listed = info?.name
+    ? rich('{server}, tools listed {when}', { server: `${info.name} ${info.version ?? ''}`, when })
+    : rich('tools listed {when}', { when });
   return (
     <>
       {server.failure ? (
@@ -36,42 +41,41 @@ export function ServerDetail({ path, server }: { path: string; server: Server })
         </p>
       ) : null}
       <p className="quiet">
-        {info?.name ? `${info.name} ${info.version ?? ''}, ` : ''}tools listed <Ago at={server.seenAt} />
-        {server.product ? `, installed with ${server.product}` : ''}
+        {server.product ? rich('{listed}, installed with {product}', { listed, product: server.product }) : listed}
       </p>
       <div className="controls">
         <button type="button" disabled={test.isPending} onClick={() => test.mutate()}>
-          {test.isPending ? 'Testing…' : 'Test'}
+          {test.isPending ? t('Testing…') : t('Test')}
         </button>
         {unapproved.length > 1 ? (
           <button type="button" disabled={approve.isPending} onClick={() => approve.mutate(unapproved)}>
-            Approve all {unapproved.length}
+            {t('Approve all {count}', { count: unapproved.length })}
           </button>
         ) : null}
         <button type="button" onClick={() => change.mutate({ enabled: !server.enabled })}>
-          {server.enabled ? 'Disable' : 'Enable'}
+          {server.enabled ? t('Disable') : t('Enable')}
         </button>
         <button
           type="button"
           onClick={() =>
             void confirmed({
-              title: `Remove the server “${server.name}”?`,
-              detail: 'Agents can no longer call its tools.',
-              action: 'Remove server',
+              title: t('Remove the server “{name}”?', { name: server.name }),
+              detail: t('Agents can no longer call its tools.'),
+              action: t('Remove server'),
             }).then((isAgreed) => isAgreed && remove.mutate())
           }
         >
-          Remove
+          {t('Remove')}
         </button>
         {test.isSuccess ? (
           <span role="status" className="quiet">
-            {test.data.failure ? 'The test failed.' : 'The server responded.'}
+            {test.data.failure ? t('The test failed.') : t('The server responded.')}
           </span>
         ) : null}
       </div>
       {failed ? <ErrorNote error={failed} /> : null}
       {leftOut.length > 0 ? (
-        <Folded label={<>Skipped tools: {leftOut.length}</>}>
+        <Folded label={t('Skipped tools: {count}', { count: leftOut.length })}>
           {() => (
             <ul className="hits">
               {leftOut.map((left, place) => (
@@ -89,7 +93,7 @@ export function ServerDetail({ path, server }: { path: string; server: Server })
         isBusy={approve.isPending}
         onApprove={(tool) => approve.mutate([tool])}
       />
-      <Folded label="Edit settings">
+      <Folded label={t('Edit settings')}>
         {() => <ServerForm server={server} isBusy={change.isPending} onSubmit={(request) => change.mutate(request)} />}
       </Folded>
     </>

@@ -3,6 +3,7 @@
 import type { FormEvent } from 'react';
 import { useState } from 'react';
 import type { Schemas } from '../api/http';
+import { rich, t } from '../ui/language';
 
 type Server = Schemas['ServerBody'];
 export type ServerRequest = Schemas['ServerRequest'];
@@ -64,19 +65,19 @@ export function ServerForm({ server, isBusy, onSubmit }: Props) {
       {server ? null : (
         <div className="fields">
           <label>
-            Name{' '}
+            {t('Name')}{' '}
             <input
               name="name"
               required
               pattern="[a-z][a-z0-9\-]*"
-              title="Lowercase letters, digits and hyphens, starting with a letter"
+              title={t('Lowercase letters, digits and hyphens, starting with a letter')}
             />
           </label>
           <label>
-            Transport{' '}
+            {t('Transport')}{' '}
             <select value={transport} onChange={(event) => setTransport(event.target.value)}>
-              <option value="http">HTTP</option>
-              <option value="stdio">Process on the worker (stdio)</option>
+              <option value="http">{t('HTTP')}</option>
+              <option value="stdio">{t('Process on the worker (stdio)')}</option>
             </select>
           </label>
         </div>
@@ -84,10 +85,11 @@ export function ServerForm({ server, isBusy, onSubmit }: Props) {
       {transport === 'http' ? (
         <>
           <label>
-            URL <input name="url" type="url" required placeholder="https://…/mcp" defaultValue={server?.url ?? ''} />
+            {t('URL')}{' '}
+            <input name="url" type="url" required placeholder="https://…/mcp" defaultValue={server?.url ?? ''} />
           </label>
           <label>
-            Headers{' '}
+            {t('Headers')}{' '}
             <textarea
               name="headers"
               rows={2}
@@ -98,24 +100,24 @@ export function ServerForm({ server, isBusy, onSubmit }: Props) {
           </label>
           {hasClientToken ? null : (
             <label>
-              <input name="perUser" type="checkbox" defaultChecked={server?.oauth?.perUser ?? false} /> Each user
-              connects an account at the server (OAuth)
+              <input name="perUser" type="checkbox" defaultChecked={server?.oauth?.perUser ?? false} />{' '}
+              {t('Each user connects an account at the server (OAuth)')}
             </label>
           )}
         </>
       ) : (
         <>
           <label>
-            Command{' '}
+            {t('Command')}{' '}
             <input
               name="command"
               required
-              placeholder="A command from the operator's configuration"
+              placeholder={t("A command from the operator's configuration")}
               defaultValue={server?.command ?? ''}
             />
           </label>
           <label>
-            Environment variables{' '}
+            {t('Environment variables')}{' '}
             <textarea
               name="env"
               rows={2}
@@ -127,31 +129,35 @@ export function ServerForm({ server, isBusy, onSubmit }: Props) {
         </>
       )}
       <p className="quiet">
-        <code>{'${NAME}'}</code> refers to a project secret. Run <code>rejoin secrets set NAME</code> to store one.
+        {rich('{reference} refers to a project secret. Run {command} to store one.', {
+          reference: <code>{'${NAME}'}</code>,
+          command: <code>rejoin secrets set NAME</code>,
+        })}
       </p>
       <div className="fields">
         <label>
-          Tools <input name="tools" placeholder="Names or globs" defaultValue={server?.tools.join(' ') ?? EVERY_TOOL} />
+          {t('Tools')}{' '}
+          <input name="tools" placeholder={t('Names or globs')} defaultValue={server?.tools.join(' ') ?? EVERY_TOOL} />
         </label>
         <label>
-          Approval{' '}
+          {t('Approval')}{' '}
           <select name="approval" defaultValue={server?.approval ?? 'each'}>
-            <option value="each">Each tool</option>
-            <option value="first">Tools from the first listing</option>
+            <option value="each">{t('Each tool')}</option>
+            <option value="first">{t('Tools from the first listing')}</option>
           </select>
         </label>
         <label>
-          Timeout (seconds){' '}
+          {t('Timeout (seconds)')}{' '}
           <input name="timeoutS" type="number" min={1} placeholder="60" defaultValue={server?.timeoutS ?? ''} />
         </label>
         <label>
-          <input name="trustHints" type="checkbox" defaultChecked={server?.trustHints ?? false} /> Trust the
-          server&apos;s hints about its tools
+          <input name="trustHints" type="checkbox" defaultChecked={server?.trustHints ?? false} />{' '}
+          {t("Trust the server's hints about its tools")}
         </label>
       </div>
       <div className="controls">
         <button type="submit" className="primary" disabled={isBusy}>
-          {server ? 'Save' : 'Add'}
+          {server ? t('Save') : t('Add')}
         </button>
       </div>
     </form>

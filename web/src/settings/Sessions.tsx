@@ -6,6 +6,7 @@ import * as localStore from '../api/localStore';
 import { More, usePages } from '../api/pages';
 import { confirmed } from '../ui/Dialog';
 import { Failed } from '../ui/Failed';
+import { LOCALE, t } from '../ui/language';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
 import { toast } from '../ui/toasts';
 import { browserOf } from './browsers';
@@ -13,11 +14,11 @@ import { browserOf } from './browsers';
 type Session = Schemas['SessionItem'];
 
 const BEGUN_BY: Record<string, string> = {
-  key: 'API key',
-  token: 'Token',
-  code: 'Sign-in link',
-  sso: 'Identity provider',
-  invitation: 'Invitation',
+  key: t('API key'),
+  token: t('Token'),
+  code: t('Sign-in link'),
+  sso: t('Identity provider'),
+  invitation: t('Invitation'),
 };
 
 export function Sessions() {
@@ -39,26 +40,30 @@ export function Sessions() {
   const endOthers = useMutation({
     mutationFn: () => api<Schemas['EndedSessions']>('/api/sessions', { method: 'DELETE' }),
     onSuccess: async ({ ended }) => {
-      toast(`Signed out in ${ended} other ${ended === 1 ? 'browser' : 'browsers'}.`);
+      toast(
+        t('{count, plural, one {Signed out in # other browser.} other {Signed out in # other browsers.}}', {
+          count: ended,
+        }),
+      );
       await onSuccess();
     },
   });
-  if (sessions.reading.isPending) return <Waiting what="sessions" />;
+  if (sessions.reading.isPending) return <Waiting what={t('sessions')} />;
   if (sessions.reading.isError) return <Failed reading={sessions.reading} />;
   const failed = end.error ?? endOthers.error;
   return (
     <>
-      <p className="quiet">The browsers in which you are signed in, in all of your workspaces.</p>
+      <p className="quiet">{t('The browsers in which you are signed in, in all of your workspaces.')}</p>
       <table ref={table} tabIndex={-1}>
         <thead>
           <tr>
-            <th scope="col">Browser</th>
-            <th scope="col">Workspace</th>
-            <th scope="col">Signed in with</th>
-            <th scope="col">Signed in</th>
-            <th scope="col">Last used</th>
-            <th scope="col">Expires</th>
-            <th scope="col">Actions</th>
+            <th scope="col">{t('Browser')}</th>
+            <th scope="col">{t('Workspace')}</th>
+            <th scope="col">{t('Signed in with')}</th>
+            <th scope="col">{t('Signed in')}</th>
+            <th scope="col">{t('Last used')}</th>
+            <th scope="col">{t('Expires')}</th>
+            <th scope="col">{t('Actions')}</th>
           </tr>
         </thead>
         <tbody>
@@ -67,10 +72,10 @@ export function Sessions() {
             return (
               <tr key={session.id}>
                 <td title={session.userAgent ?? undefined}>
-                  {browser} {session.isCurrent ? <span className="badge">This browser</span> : null}
+                  {browser} {session.isCurrent ? <span className="badge">{t('This browser')}</span> : null}
                 </td>
-                <td>{session.project}</td>
-                <td>{BEGUN_BY[session.begunBy ?? ''] ?? 'Unknown'}</td>
+                <td dir="auto">{session.project}</td>
+                <td>{BEGUN_BY[session.begunBy ?? ''] ?? t('Unknown')}</td>
                 <td>
                   <Ago at={session.createdAt} />
                 </td>
@@ -84,11 +89,18 @@ export function Sessions() {
                   <button
                     type="button"
                     className="small"
-                    aria-label={`Sign out: ${session.isCurrent ? 'this browser' : `${browser}, signed in ${new Date(session.createdAt).toLocaleString()}`}`}
+                    aria-label={
+                      session.isCurrent
+                        ? t('Sign out: this browser')
+                        : t('Sign out: {browser}, signed in {when}', {
+                            browser,
+                            when: new Date(session.createdAt).toLocaleString(LOCALE),
+                          })
+                    }
                     disabled={end.isPending}
                     onClick={() => end.mutate(session)}
                   >
-                    Sign out
+                    {t('Sign out')}
                   </button>
                 </td>
               </tr>
@@ -104,13 +116,13 @@ export function Sessions() {
           disabled={!sessions.items.some(({ isCurrent }) => !isCurrent)}
           onClick={() =>
             void confirmed({
-              title: 'Sign out in all other browsers?',
-              detail: 'You stay signed in here.',
-              action: 'Sign out elsewhere',
+              title: t('Sign out in all other browsers?'),
+              detail: t('You stay signed in here.'),
+              action: t('Sign out elsewhere'),
             }).then((isAgreed) => isAgreed && endOthers.mutate())
           }
         >
-          Sign out everywhere else
+          {t('Sign out everywhere else')}
         </button>
       </div>
     </>

@@ -2,6 +2,7 @@
 import { Link, useSearch } from '@tanstack/react-router';
 import type { ComponentType } from 'react';
 import { isAdmin, useMe } from '../api/me';
+import { t } from '../ui/language';
 import { useTitle } from '../ui/title';
 import { Appearance } from './Appearance';
 import { Keys } from './Keys';
@@ -14,14 +15,14 @@ import { SharedChats } from './SharedChats';
 import { Usage } from './Usage';
 
 const PARTS: Record<PartName, [string, ComponentType]> = {
-  appearance: ['Appearance', Appearance],
-  sessions: ['Sessions', Sessions],
-  shares: ['Shared chats', SharedChats],
-  prompts: ['Prompts and routing', Prompts],
-  members: ['Members', Members],
-  keys: ['API keys', Keys],
-  usage: ['Usage', Usage],
-  prices: ['Model prices', Prices],
+  appearance: [t('Appearance'), Appearance],
+  sessions: [t('Sessions'), Sessions],
+  shares: [t('Shared chats'), SharedChats],
+  prompts: [t('Prompts and routing'), Prompts],
+  members: [t('Members'), Members],
+  keys: [t('API keys'), Keys],
+  usage: [t('Usage'), Usage],
+  prices: [t('Model prices'), Prices],
 };
 
 export function SettingsView() {
@@ -29,13 +30,13 @@ export function SettingsView() {
   const search = useSearch({ from: '/settings' });
   const part = partOf(search.part) ?? 'appearance';
   const [, Part] = PARTS[part];
-  useTitle(`${PARTS[part][0]}: Settings`);
+  useTitle(t('{part}: Settings', { part: PARTS[part][0] }));
   return (
     <main id="main" className="page">
       <div className="title">
-        <h1>Settings</h1>
+        <h1>{t('Settings')}</h1>
       </div>
-      <nav className="parts" aria-label="Settings sections">
+      <nav className="parts" aria-label={t('Settings sections')}>
         {(Object.keys(PARTS) as PartName[])
           .filter((name) => isAdmin(me) || !isForAdmins(name))
           .map((name) => (
@@ -47,7 +48,7 @@ export function SettingsView() {
       {isAdmin(me) || !isForAdmins(part) ? (
         <Part />
       ) : (
-        <p className="note quiet">You need admin access to change settings.</p>
+        <p className="note quiet">{t('You need admin access to change settings.')}</p>
       )}
     </main>
   );

@@ -1,12 +1,13 @@
 // The user's links to shared conversations.
 import { Shares } from '../sharing/Shares';
+import { t } from '../ui/language';
 
 export function SharedChats() {
   return (
     <section>
       <p className="quiet">
-        Your links to chats. Anyone with a link can read its chat without signing in, until the link expires or you
-        revoke it.
+        {t('Your links to chats.')}{' '}
+        {t('Anyone with a link can read its chat without signing in, until the link expires or you revoke it.')}
       </p>
       <Shares />
     </section>

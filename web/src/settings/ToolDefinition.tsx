@@ -1,4 +1,5 @@
 // The definition of an MCP server's tool: its description, its hints and its parameters, as models get them.
+import { t } from '../ui/language';
 import { Folded, Payload } from '../ui/parts';
 import { Wide } from '../ui/Wide';
 import type { Annotations } from './agents/tools';
@@ -22,25 +23,27 @@ export function ToolDefinition({ definition, isTrusted }: { definition: Definiti
   const hasHints = annotations && Object.keys(annotations).length > 0;
   return (
     <>
-      <p className="definition-text">{description || <span className="quiet">No description.</span>}</p>
+      <p dir="auto" className="definition-text">
+        {description || <span className="quiet">{t('No description.')}</span>}
+      </p>
       {hasHints ? (
         <p>
           <Hints annotations={annotations} />{' '}
           <span className="quiet">
-            {isTrusted ? 'Trusted hints of the server.' : 'Hints of the server, which are not trusted.'}
+            {isTrusted ? t('Trusted hints of the server.') : t('Hints of the server, which are not trusted.')}
           </span>
         </p>
       ) : null}
       {parameters.length === 0 ? (
-        <p className="quiet">No parameters.</p>
+        <p className="quiet">{t('No parameters.')}</p>
       ) : (
         <Wide>
           <table>
             <thead>
               <tr>
-                <th scope="col">Parameter</th>
-                <th scope="col">Type</th>
-                <th scope="col">Description</th>
+                <th scope="col">{t('Parameter')}</th>
+                <th scope="col">{t('Type')}</th>
+                <th scope="col">{t('Description')}</th>
               </tr>
             </thead>
             <tbody>
@@ -48,17 +51,17 @@ export function ToolDefinition({ definition, isTrusted }: { definition: Definiti
                 <tr key={name}>
                   <td>
                     <code>{name}</code>{' '}
-                    {inputSchema?.required?.includes(name) ? <span className="badge">required</span> : null}
+                    {inputSchema?.required?.includes(name) ? <span className="badge">{t('required')}</span> : null}
                   </td>
-                  <td>{[parameter.type ?? 'any'].flat().join(' or ')}</td>
-                  <td>{parameter.description ?? ''}</td>
+                  <td>{[parameter.type ?? t('any')].flat().join(` ${t('or')} `)}</td>
+                  <td dir="auto">{parameter.description ?? ''}</td>
                 </tr>
               ))}
             </tbody>
           </table>
         </Wide>
       )}
-      <Folded label="Definition (JSON)">{() => <Payload value={definition} />}</Folded>
+      <Folded label={t('Definition (JSON)')}>{() => <Payload value={definition} />}</Folded>
     </>
   );
 }

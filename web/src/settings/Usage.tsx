@@ -2,11 +2,12 @@
 import { useQuery } from '@tanstack/react-query';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
+import { number, rich, t } from '../ui/language';
 import { ErrorNote, Waiting } from '../ui/parts';
 
 /** Looked at again after this [ms]. */
 const FRESH_MS = 10_000;
-const NAMES = { runs: 'Runs started', tokens: 'Model tokens' } as const;
+const NAMES = { runs: t('Runs started'), tokens: t('Model tokens') };
 
 export function Usage() {
   const me = useMe();
@@ -15,26 +16,30 @@ export function Usage() {
     queryFn: () => api<Schemas['Usage']>(`/api/admin/projects/${me.projectId}/usage`),
     refetchInterval: FRESH_MS,
   });
-  if (usage.isPending) return <Waiting what="usage" />;
+  if (usage.isPending) return <Waiting what={t('usage')} />;
   if (usage.isError) return <ErrorNote error={usage.error} />;
   const hours = Math.ceil(usage.data.dayLeftS / 3_600);
   return (
     <>
       <p className="quiet">
-        Usage today. Resets in {hours} {hours === 1 ? 'hour' : 'hours'}, at midnight UTC. The operator sets the daily
-        limits with <code>rejoin projects quota</code>. Limits for a run and the runs it starts are set on its agent.
+        {t(
+          '{hours, plural, one {Usage today. Resets in # hour, at midnight UTC.} other {Usage today. Resets in # hours, at midnight UTC.}}',
+          { hours },
+        )}{' '}
+        {rich('The operator sets the daily limits with {command}.', { command: <code>rejoin projects quota</code> })}{' '}
+        {t('Limits for a run and the runs it starts are set on its agent.')}
       </p>
       <table>
         <thead>
           <tr>
-            <th scope="col">Resource</th>
+            <th scope="col">{t('Resource')}</th>
             <th scope="col" className="number">
-              Used
+              {t('Used')}
             </th>
             <th scope="col" className="number">
-              Daily limit
+              {t('Daily limit')}
             </th>
-            <th scope="col">Progress</th>
+            <th scope="col">{t('Progress')}</th>
           </tr>
         </thead>
         <tbody>
@@ -43,9 +48,9 @@ export function Usage() {
             return (
               <tr key={what}>
                 <td>{NAMES[what]}</td>
-                <td className="number">{used.toLocaleString()}</td>
+                <td className="number">{number(used)}</td>
                 <td className="number">
-                  {bound == null ? <span className="quiet">Unlimited</span> : bound.toLocaleString()}
+                  {bound == null ? <span className="quiet">{t('Unlimited')}</span> : number(bound)}
                 </td>
                 <td>
                   {bound == null ? null : (
@@ -54,7 +59,7 @@ export function Usage() {
                       max={Math.max(bound, 1)}
                       high={bound * 0.85}
                       value={Math.min(used, bound)}
-                      aria-label={`${NAMES[what]}: ${used} of ${bound}`}
+                      aria-label={t('{resource}: {count} of {all}', { resource: NAMES[what], count: used, all: bound })}
                     />
                   )}
                 </td>

@@ -1,4 +1,5 @@
 // Names browsers by the header `User-Agent`.
+import { t } from '../ui/language';
 
 /** By what they have in the header; the first that fits. Others pretend to be the later ones, too. */
 const BROWSERS = [
@@ -22,6 +23,6 @@ const SYSTEMS = [
 export function browserOf(userAgent: string | null | undefined): string {
   const among = (names: readonly (readonly [RegExp, string])[]) =>
     names.find(([pattern]) => pattern.test(userAgent ?? ''))?.[1];
-  const [browser, system] = [among(BROWSERS) ?? 'Unknown browser', among(SYSTEMS)];
-  return system === undefined ? browser : `${browser} on ${system}`;
+  const [browser, system] = [among(BROWSERS) ?? t('Unknown browser'), among(SYSTEMS)];
+  return system === undefined ? browser : t('{browser} on {system}', { browser, system });
 }

@@ -11,6 +11,7 @@ import { Markdown } from '../chat/Markdown';
 import { MessageText } from '../chat/MessageText';
 import { shownTitle } from '../chat/titles';
 import { Failed } from '../ui/Failed';
+import { LOCALE, rich, t } from '../ui/language';
 import { CopyButton, Waiting } from '../ui/parts';
 import { Tooltips } from '../ui/Tooltips';
 import { useTitle } from '../ui/title';
@@ -28,35 +29,35 @@ export default function SharedView({ token }: { token: string }) {
   const { reading } = messages;
   const failed = about.isError ? about : reading.isError ? reading : null;
   const isGone = failed?.error instanceof Problem && failed.error.status === 404;
-  const title = about.data ? shownTitle({ title: about.data.title, metadata: null }) : 'Shared chat';
-  useTitle(isGone ? 'This link doesn’t work' : title);
+  const title = about.data ? shownTitle({ title: about.data.title, metadata: null }) : t('Shared chat');
+  useTitle(isGone ? t('This link doesn’t work') : title);
   if (isGone)
     return (
       <Frame>
-        <h1>This link doesn&apos;t work</h1>
-        <p>It has expired or was revoked, or the address is not complete.</p>
-        <p>Ask the person who shared the chat for a new link.</p>
+        <h1>{t("This link doesn't work")}</h1>
+        <p>{t('It has expired or was revoked, or the address is not complete.')}</p>
+        <p>{t('Ask the person who shared the chat for a new link.')}</p>
       </Frame>
     );
   return (
     <Frame>
-      <h1>{title}</h1>
+      <h1 dir="auto">{title}</h1>
       {about.data ? <About about={about.data} /> : null}
       {failed ? (
         <Failed reading={failed} />
       ) : about.isPending || reading.isPending ? (
-        <Waiting what="the shared chat" />
+        <Waiting what={t('the shared chat')} />
       ) : messages.items.length === 0 ? (
-        <p className="quiet">This chat has no messages yet.</p>
+        <p className="quiet">{t('This chat has no messages yet.')}</p>
       ) : null}
-      <ol className="items" aria-label="Messages">
+      <ol className="items" aria-label={t('Messages')}>
         {messages.items.map((message) => (
           <li key={message.id}>
             <SharedMessage message={message} path={path} />
           </li>
         ))}
       </ol>
-      <More of={messages} label="Load more messages" />
+      <More of={messages} label={t('Load more messages')} />
     </Frame>
   );
 }
@@ -79,15 +80,16 @@ function Frame({ children }: { children: ReactNode }) {
 
 function About({ about }: { about: Schemas['SharedConversation'] }) {
   const day = (at: string) => (
-    <time dateTime={at} title={new Date(at).toLocaleString()}>
-      {new Date(at).toLocaleDateString()}
+    <time dateTime={at} title={new Date(at).toLocaleString(LOCALE)}>
+      {new Date(at).toLocaleDateString(LOCALE)}
     </time>
   );
   return (
     <p className="quiet">
-      Read-only · Shared on {day(about.sharedAt)} · The link expires on {day(about.expiresAt)}
-      {about.live ? ' · Later messages are included: reload the page to see them' : ''}
-      {about.files ? '' : ' · Files are not included'}
+      {t('Read-only')} · {rich('Shared on {day}', { day: day(about.sharedAt) })} ·{' '}
+      {rich('The link expires on {day}', { day: day(about.expiresAt) })}
+      {about.live ? ` · ${t('Later messages are included: reload the page to see them')}` : ''}
+      {about.files ? '' : ` · ${t('Files are not included')}`}
     </p>
   );
 }
@@ -102,24 +104,24 @@ function SharedMessage({ message, path }: { message: Message; path: string }) {
   );
   if (role === 'user')
     return (
-      <article className="mine" aria-label="User">
+      <article className="mine" aria-label={t('User')}>
         <MessageText content={content} />
         {attachments}
         <div className="row-actions">
-          <CopyButton text={() => content} of="the message" />
+          <CopyButton text={() => content} of={t('the message')} />
         </div>
       </article>
     );
   return (
-    <article className="turn" aria-label="Answer">
+    <article className="turn" aria-label={t('Answer')}>
       <header>
         <Bot className="icon" />
-        <b>Answer</b>
+        <b>{t('Answer')}</b>
       </header>
       <Markdown text={content} isLive={false} />
       {attachments}
       <footer>
-        <CopyButton text={() => content} of="the answer" />
+        <CopyButton text={() => content} of={t('the answer')} />
       </footer>
     </article>
   );

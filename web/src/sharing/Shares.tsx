@@ -10,6 +10,7 @@ import { shownTitle } from '../chat/titles';
 import { confirmed } from '../ui/Dialog';
 import { Empty } from '../ui/Empty';
 import { Failed } from '../ui/Failed';
+import { LOCALE, rich, t } from '../ui/language';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
 import './sharing.css';
 
@@ -31,69 +32,63 @@ export function Shares({ conversationId }: { conversationId?: string }) {
       list.current?.focus();
     },
   });
-  if (shares.reading.isPending) return <Waiting what="links" />;
+  if (shares.reading.isPending) return <Waiting what={t('links')} />;
   if (shares.reading.isError) return <Failed reading={shares.reading} />;
   if (shares.items.length === 0)
     return (
-      <Empty icon={Share2} title="No links yet">
-        {conversationId === undefined ? 'Open a chat and choose “Share” to create one.' : null}
+      <Empty icon={Share2} title={t('No links yet')}>
+        {conversationId === undefined ? t('Open a chat and choose “Share” to create one.') : null}
       </Empty>
     );
   return (
     <>
-      <ul ref={list} className="shares" aria-label="Links" tabIndex={-1}>
+      <ul ref={list} className="shares" aria-label={t('Links')} tabIndex={-1}>
         {shares.items.map((share) => (
           <li key={share.id}>
             <div>
               {conversationId === undefined ? <ChatLink id={share.conversationId} /> : null}
               <span>
-                Created <Ago at={share.createdAt} /> · <End share={share} />
+                {rich('Created {when}', { when: <Ago at={share.createdAt} /> })} · <End share={share} />
               </span>
               <span className="quiet">
-                {share.lastOpenedAt ? (
-                  <>
-                    Last opened <Ago at={share.lastOpenedAt} />
-                  </>
-                ) : (
-                  'Never opened'
-                )}
-                {share.live ? ' · With later messages' : ''}
-                {share.files ? ' · With files' : ''}
+                {share.lastOpenedAt
+                  ? rich('Last opened {when}', { when: <Ago at={share.lastOpenedAt} /> })
+                  : t('Never opened')}
+                {share.live ? ` · ${t('With later messages')}` : ''}
+                {share.files ? ` · ${t('With files')}` : ''}
               </span>
             </div>
             {share.valid && me.scopes.includes('write') ? (
               <button
                 type="button"
                 className="small"
-                aria-label={`Revoke the link created ${new Date(share.createdAt).toLocaleString()}`}
+                aria-label={t('Revoke the link created {when}', {
+                  when: new Date(share.createdAt).toLocaleString(LOCALE),
+                })}
                 onClick={() =>
                   void confirmed({
-                    title: 'Revoke this link?',
-                    detail: 'It stops working at once and can’t be restored.',
-                    action: 'Revoke link',
+                    title: t('Revoke this link?'),
+                    detail: t('It stops working at once and can’t be restored.'),
+                    action: t('Revoke link'),
                   }).then((isAgreed) => isAgreed && revoke.mutate(share.id))
                 }
               >
-                Revoke
+                {t('Revoke')}
               </button>
             ) : null}
           </li>
         ))}
       </ul>
-      <More of={shares} label="Load more links" />
+      <More of={shares} label={t('Load more links')} />
       {revoke.error ? <ErrorNote error={revoke.error} /> : null}
     </>
   );
 }
 
 function End({ share }: { share: Share }) {
-  if (share.revokedAt) return <span className="quiet">Revoked</span>;
-  if (!share.valid) return <span className="quiet">Expired</span>;
-  return (
-    <>
-      Expires <Ago at={share.expiresAt} />
-    </>
-  );
+  if (share.revokedAt) return <span className="quiet">{t('Revoked')}</span>;
+  if (!share.valid) return <span className="quiet">{t('Expired')}</span>;
+  return rich('Expires {when}', { when: <Ago at={share.expiresAt} /> });
 }
 
 function ChatLink({ id }: { id: string }) {
@@ -102,8 +97,8 @@ function ChatLink({ id }: { id: string }) {
     queryFn: () => api<Schemas['ConversationDetail']>(`/api/conversations/${id}`),
   });
   return (
-    <Link to="/c/$id" params={{ id }}>
-      {chat.data ? shownTitle(chat.data) : 'Chat'}
+    <Link dir="auto" to="/c/$id" params={{ id }}>
+      {chat.data ? shownTitle(chat.data) : t('Chat')}
     </Link>
   );
 }

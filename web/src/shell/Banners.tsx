@@ -1,5 +1,6 @@
 // What concerns the whole page, below it: that it shows copies, and that there is a newer version of it.
 import { useOffline } from '../api/offline';
+import { t } from '../ui/language';
 import { renew, useIsOutdated } from './worker';
 
 export function Banners() {
@@ -7,12 +8,12 @@ export function Banners() {
   const isOutdated = useIsOutdated();
   return (
     <div className="banners" role="status">
-      {isOffline ? <p>Offline. Showing what this device has kept.</p> : null}
+      {isOffline ? <p>{t('Offline. Showing what this device has kept.')}</p> : null}
       {isOutdated ? (
         <p>
-          A new version of Rejoin is available.{' '}
+          {t('A new version of Rejoin is available.')}{' '}
           <button type="button" className="small" onClick={renew}>
-            Reload
+            {t('Reload')}
           </button>
         </p>
       ) : null}

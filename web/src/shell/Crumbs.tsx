@@ -1,5 +1,6 @@
 // The bar above a page: its place among the views. A chat has its own.
 import { Link, useRouterState } from '@tanstack/react-router';
+import { t } from '../ui/language';
 import { useShownTitle } from '../ui/title';
 import { isChat, placeOf } from './navigation';
 
@@ -10,7 +11,7 @@ export function Crumbs() {
   const place = placeOf(pathname);
   const isList = place?.view.to === pathname;
   return (
-    <nav className="topbar" aria-label="Breadcrumbs">
+    <nav className="topbar" aria-label={t('Breadcrumbs')}>
       <ol>
         {place?.group ? <li>{place.group}</li> : null}
         {place ? (
@@ -24,7 +25,9 @@ export function Crumbs() {
         ) : null}
         {isList ? null : (
           <li>
-            <span aria-current="page">{title}</span>
+            <span aria-current="page" dir="auto">
+              {title}
+            </span>
           </li>
         )}
       </ol>

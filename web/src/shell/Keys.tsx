@@ -1,40 +1,41 @@
 // The map of the keyboard.
 import { Dialog } from '../ui/Dialog';
-import { MODIFIER, viewsFor } from './navigation';
+import { t } from '../ui/language';
+import { MODIFIER, SHIFT, viewsFor } from './navigation';
 
 const EVERYWHERE: readonly [string, string][] = [
-  [`${MODIFIER}+K`, 'Search and commands'],
-  [`${MODIFIER}+Shift+O`, 'New chat'],
-  [`${MODIFIER}+Shift+S`, 'Show or hide the sidebar'],
-  ['/', 'Go to the message field'],
-  ['?', 'Keyboard shortcuts'],
+  [`${MODIFIER}+K`, t('Search and commands')],
+  [`${MODIFIER}+${SHIFT}+O`, t('New chat')],
+  [`${MODIFIER}+${SHIFT}+S`, t('Show or hide the sidebar')],
+  ['/', t('Go to the message field')],
+  ['?', t('Keyboard shortcuts')],
 ];
 const CHAT: readonly [string, string][] = [
-  ['Enter', 'Send'],
-  ['Shift+Enter', 'New line'],
-  ['Escape', 'Stop the answer, in an empty field'],
+  [t('Enter'), t('Send')],
+  [`${SHIFT}+${t('Enter')}`, t('New line')],
+  [t('Escape'), t('Stop the answer, in an empty field')],
 ];
 const CHATS: readonly [string, string][] = [
-  ['Arrow keys', 'Go from chat to chat'],
-  ['Shift+↑ Shift+↓', 'Select a range, while chats are selected'],
+  [t('Arrow keys'), t('Go from chat to chat')],
+  [`${SHIFT}+↑ ${SHIFT}+↓`, t('Select a range, while chats are selected')],
 ];
 const BOARD: readonly [string, string][] = [
-  ['Arrow keys', 'Go from task to task'],
-  ['Shift+← Shift+→', 'Move a task'],
+  [t('Arrow keys'), t('Go from task to task')],
+  [`${SHIFT}+← ${SHIFT}+→`, t('Move a task')],
 ];
 
 export default function Keys({ isAdmin, onClose }: { isAdmin: boolean; onClose: () => void }) {
   return (
-    <Dialog title="Keyboard shortcuts" onClose={onClose}>
+    <Dialog title={t('Keyboard shortcuts')} onClose={onClose}>
       <div className="keys">
         <div>
-          <Section name="Everywhere" keys={EVERYWHERE} />
-          <Section name="Chat" keys={CHAT} />
-          <Section name="List of chats" keys={CHATS} />
-          <Section name="Board" keys={BOARD} />
+          <Section name={t('Everywhere')} keys={EVERYWHERE} />
+          <Section name={t('Chat')} keys={CHAT} />
+          <Section name={t('List of chats')} keys={CHATS} />
+          <Section name={t('Board')} keys={BOARD} />
         </div>
         <Section
-          name="Go to"
+          name={t('Go to')}
           keys={viewsFor(isAdmin).map(({ name, key }): [string, string] => [`G ${key.toUpperCase()}`, name])}
         />
       </div>

@@ -20,14 +20,18 @@ import { isAdmin, useMe } from '../api/me';
 import { reveal } from '../chat/linked';
 import { Snippet } from '../chat/list/Snippet';
 import { shownTitle } from '../chat/titles';
+import { t } from '../ui/language';
 import { setLook, useLook } from '../ui/theme';
 import { useLater } from '../ui/useLater';
 import { openDialog, toggleSidebar } from './frame';
-import { MODIFIER, placeOf, viewsFor } from './navigation';
+import { MODIFIER, placeOf, SHIFT, viewsFor } from './navigation';
+
+/** What the groups of commands are called. */
+const GROUPS = { actions: t('Actions'), views: t('Go to'), chats: t('Chats'), messages: t('Messages') };
 
 interface Command {
   key: string;
-  group: 'Actions' | 'Go to' | 'Chats' | 'Messages';
+  group: keyof typeof GROUPS;
   name: string;
   /** Below the name. */
   detail?: ReactNode;
@@ -70,7 +74,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
     <dialog
       ref={dialog}
       className="palette"
-      aria-label="Search and commands"
+      aria-label={t('Search and commands')}
       onCancel={(event) => {
         event.preventDefault();
         onClose();
@@ -83,11 +87,11 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         <Search className="icon" />
         <input
           role="combobox"
-          aria-label="Search views, chats, messages and actions"
+          aria-label={t('Search views, chats, messages and actions')}
           aria-expanded="true"
           aria-controls="commands"
           aria-activedescendant={chosen ? `command-${chosen.key}` : undefined}
-          placeholder="Search views, chats, messages and actions"
+          placeholder={t('Search views, chats, messages and actions')}
           autoComplete="off"
           spellCheck={false}
           autoFocus
@@ -107,11 +111,11 @@ export default function Palette({ onClose }: { onClose: () => void }) {
           }}
         />
       </div>
-      <div ref={list} id="commands" className="found" role="listbox" aria-label="Results">
+      <div ref={list} id="commands" className="found" role="listbox" aria-label={t('Results')}>
         {groups.map((group) => (
-          <div key={group} role="group" aria-label={group}>
+          <div key={group} role="group" aria-label={GROUPS[group]}>
             <span className="menu-label" aria-hidden="true">
-              {group}
+              {GROUPS[group]}
             </span>
             {commands
               .filter((command) => command.group === group)
@@ -128,7 +132,9 @@ export default function Palette({ onClose }: { onClose: () => void }) {
                 >
                   <command.icon className="icon" />
                   <span className="command">
-                    <span className="name">{command.name}</span>
+                    <span dir="auto" className="name">
+                      {command.name}
+                    </span>
                     {command.detail}
                   </span>
                   {command.hint ? <span className="quiet">{command.hint}</span> : null}
@@ -139,7 +145,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
       </div>
       {commands.length === 0 ? (
         <p className="none quiet" role="status">
-          No results for “{words.trim()}”.
+          {t('No results for “{words}”.', { words: words.trim() })}
         </p>
       ) : null}
     </dialog>
@@ -168,7 +174,7 @@ function useCommands(words: string): Command[] {
   const fits = (name: string) => name.toLowerCase().includes(words.toLowerCase());
   const action = (key: string, name: string, icon: LucideIcon, run: () => void, hint?: string): Command => ({
     key,
-    group: 'Actions',
+    group: 'actions',
     name,
     icon,
     run,
@@ -177,30 +183,30 @@ function useCommands(words: string): Command[] {
   const isDark = look.theme === 'dark';
   const isMore = look.contrast === 'more';
   const actions = [
-    action('theme', isDark ? 'Use light theme' : 'Use dark theme', isDark ? Sun : Moon, () =>
+    action('theme', t(isDark ? 'Use light theme' : 'Use dark theme'), isDark ? Sun : Moon, () =>
       setLook({ theme: isDark ? 'light' : 'dark' }),
     ),
-    action('contrast', isMore ? 'Use normal contrast' : 'Use high contrast', Contrast, () =>
+    action('contrast', t(isMore ? 'Use normal contrast' : 'Use high contrast'), Contrast, () =>
       setLook({ contrast: isMore ? 'less' : 'more' }),
     ),
-    action('sidebar', 'Show or hide the sidebar', PanelLeft, toggleSidebar, `${MODIFIER}+Shift+S`),
-    action('keys', 'Keyboard shortcuts', Keyboard, () => openDialog('keys'), '?'),
-    action('sign-out', 'Sign out', LogOut, () => void signOut().finally(localStore.leave)),
+    action('sidebar', t('Show or hide the sidebar'), PanelLeft, toggleSidebar, `${MODIFIER}+${SHIFT}+S`),
+    action('keys', t('Keyboard shortcuts'), Keyboard, () => openDialog('keys'), '?'),
+    action('sign-out', t('Sign out'), LogOut, () => void signOut().finally(localStore.leave)),
   ];
   const views = viewsFor(isAdmin(me)).map(
     ({ to, name, icon, key }): Command => ({
       key: `go-${key}`,
-      group: 'Go to',
+      group: 'views',
       name,
       icon,
-      hint: to === '/' ? `${MODIFIER}+Shift+O` : (placeOf(to)?.group ?? undefined),
+      hint: to === '/' ? `${MODIFIER}+${SHIFT}+O` : (placeOf(to)?.group ?? undefined),
       run: () => void navigate({ to }),
     }),
   );
   const found = (chats.data?.items ?? []).map(
     (chat): Command => ({
       key: chat.id,
-      group: 'Chats',
+      group: 'chats',
       name: shownTitle(chat),
       icon: MessageSquare,
       run: () => {
@@ -212,7 +218,7 @@ function useCommands(words: string): Command[] {
   const said = (messages.data?.items ?? []).map(
     ({ messageId, conversationId, title, snippet }): Command => ({
       key: messageId,
-      group: 'Messages',
+      group: 'messages',
       name: shownTitle({ title, metadata: null }),
       detail: <Snippet of={snippet} />,
       icon: MessageSquareText,

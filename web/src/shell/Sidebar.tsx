@@ -7,10 +7,20 @@ import * as localStore from '../api/localStore';
 import { isAdmin, useMe } from '../api/me';
 import { Conversations } from '../chat/Conversations';
 import { IconButton } from '../ui/Button';
+import { t } from '../ui/language';
 import { Menu, MenuChoice, MenuItem, MenuLine } from '../ui/Menu';
 import { CONTRASTS, setLook, THEMES, useLook } from '../ui/theme';
 import { closeDrawer, openDialog, toggleSidebar } from './frame';
-import { type Group, groupsFor, MODIFIER, placeOf, SETTINGS, type View } from './navigation';
+import { type Group, groupsFor, MODIFIER, placeOf, SETTINGS, SHIFT, type View } from './navigation';
+
+/** What roles are called. */
+const ROLES: Record<string, string> = {
+  owner: t('owner'),
+  member: t('member'),
+  viewer: t('viewer'),
+  operator: t('operator'),
+  service: t('service'),
+};
 
 export function Sidebar() {
   const me = useMe();
@@ -21,7 +31,7 @@ export function Sidebar() {
     <aside
       id="sidebar"
       className="sidebar"
-      aria-label="Sidebar"
+      aria-label={t('Sidebar')}
       onClick={(event) => {
         if (event.target instanceof Element && event.target.closest('a')) closeDrawer();
       }}
@@ -32,16 +42,21 @@ export function Sidebar() {
         </Link>
         <IconButton
           icon={Command}
-          label="Search and commands"
+          label={t('Search and commands')}
           keys={`${MODIFIER}+K`}
           onClick={() => openDialog('palette')}
         />
-        <IconButton icon={PanelLeft} label="Hide sidebar" keys={`${MODIFIER}+Shift+S`} onClick={toggleSidebar} />
+        <IconButton
+          icon={PanelLeft}
+          label={t('Hide sidebar')}
+          keys={`${MODIFIER}+${SHIFT}+S`}
+          onClick={toggleSidebar}
+        />
       </div>
       <Conversations current={/^\/c\/([^/]+)$/.exec(pathname)?.[1] ?? null} />
-      <nav className="views" aria-label="Views">
+      <nav className="views" aria-label={t('Views')}>
         {groupsFor(isAdmin(me)).map((group) => (
-          <Views key={group.name} group={group} current={place?.view} />
+          <Views key={group.key} group={group} current={place?.view} />
         ))}
       </nav>
       <div className="bottom">
@@ -61,7 +76,7 @@ export function Sidebar() {
 }
 
 function Views({ group, current }: { group: Group; current: View | undefined }) {
-  const kept = `group.${group.name}`;
+  const kept = `group.${group.key}`;
   const [isOpen, setOpen] = useState(() => localStore.read(kept) !== false);
   return (
     <details
@@ -102,29 +117,29 @@ function User() {
       side="top"
       trigger={
         <button type="button" className="side-link user">
-          <span className="hidden">User menu:</span>
+          <span className="hidden">{t('User menu:')}</span>
           <span className="avatar" aria-hidden="true">
             {me.handle.slice(0, 1)}
           </span>
-          <span>{me.handle}</span>
-          <span className="quiet">{me.role}</span>
+          <span dir="auto">{me.handle}</span>
+          <span className="quiet">{ROLES[me.role] ?? me.role}</span>
         </button>
       }
     >
-      <MenuChoice label="Theme" value={theme} options={THEMES} onChange={(theme) => setLook({ theme })} />
+      <MenuChoice label={t('Theme')} value={theme} options={THEMES} onChange={(theme) => setLook({ theme })} />
       <MenuLine />
       <MenuChoice
-        label="Contrast"
+        label={t('Contrast')}
         value={contrast}
         options={CONTRASTS}
         onChange={(contrast) => setLook({ contrast })}
       />
       <MenuLine />
       <MenuItem icon={Keyboard} onSelect={() => openDialog('keys')}>
-        Keyboard shortcuts
+        {t('Keyboard shortcuts')}
       </MenuItem>
       <MenuItem icon={LogOut} onSelect={() => void signOut().finally(localStore.leave)}>
-        Sign out
+        {t('Sign out')}
       </MenuItem>
     </Menu>
   );

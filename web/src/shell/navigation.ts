@@ -13,6 +13,7 @@ import {
   Waypoints,
   Workflow,
 } from 'lucide-react';
+import { t } from '../ui/language';
 
 export type Target =
   | '/'
@@ -36,40 +37,45 @@ export interface View {
 }
 
 export interface Group {
+  /** By which browsers remember whether it is open. */
+  key: string;
   name: string;
   isForAdmins: boolean;
   views: readonly View[];
 }
 
-export const CHAT: View = { to: '/', name: 'New chat', icon: MessageSquare, key: 'c' };
-export const SETTINGS: View = { to: '/settings', name: 'Settings', icon: Settings, key: 's' };
+export const CHAT: View = { to: '/', name: t('New chat'), icon: MessageSquare, key: 'c' };
+export const SETTINGS: View = { to: '/settings', name: t('Settings'), icon: Settings, key: 's' };
 
 export const GROUPS: readonly Group[] = [
   {
-    name: 'Workspace',
+    key: 'Workspace',
+    name: t('Workspace'),
     isForAdmins: false,
     views: [
-      { to: '/work', name: 'Projects', icon: FolderKanban, key: 'p' },
-      { to: '/calendar', name: 'Calendar', icon: CalendarDays, key: 'd' },
-      { to: '/graph', name: 'Knowledge graph', icon: Waypoints, key: 'k' },
+      { to: '/work', name: t('Projects'), icon: FolderKanban, key: 'p' },
+      { to: '/calendar', name: t('Calendar'), icon: CalendarDays, key: 'd' },
+      { to: '/graph', name: t('Knowledge graph'), icon: Waypoints, key: 'k' },
     ],
   },
   {
-    name: 'Build',
+    key: 'Build',
+    name: t('Build'),
     isForAdmins: true,
     views: [
-      { to: '/agents', name: 'Agents', icon: Bot, key: 'a' },
-      { to: '/tools', name: 'Tools and MCP', icon: Plug, key: 't' },
-      { to: '/sources', name: 'Data sources', icon: Database, key: 'b' },
+      { to: '/agents', name: t('Agents'), icon: Bot, key: 'a' },
+      { to: '/tools', name: t('Tools and MCP'), icon: Plug, key: 't' },
+      { to: '/sources', name: t('Data sources'), icon: Database, key: 'b' },
     ],
   },
   {
-    name: 'Observe',
+    key: 'Observe',
+    name: t('Observe'),
     isForAdmins: true,
     views: [
-      { to: '/runs', name: 'Runs', icon: ListTree, key: 'r' },
-      { to: '/tasks', name: 'Workflows', icon: Workflow, key: 'w' },
-      { to: '/operations', name: 'Operations', icon: Activity, key: 'o' },
+      { to: '/runs', name: t('Runs'), icon: ListTree, key: 'r' },
+      { to: '/tasks', name: t('Workflows'), icon: Workflow, key: 'w' },
+      { to: '/operations', name: t('Operations'), icon: Activity, key: 'o' },
     ],
   },
 ];
@@ -98,5 +104,6 @@ export function isChat(pathname: string): boolean {
   return pathname === '/' || pathname.startsWith('/c/') || pathname.startsWith('/new/');
 }
 
-/** How the shortcuts' modifier is called here. */
-export const MODIFIER = /Mac|iPhone|iPad/.test(navigator.userAgent) ? '⌘' : 'Ctrl';
+/** How the shortcuts' modifiers are called here. */
+export const MODIFIER = /Mac|iPhone|iPad/.test(navigator.userAgent) ? '⌘' : t('Ctrl');
+export const SHIFT = t('Shift');

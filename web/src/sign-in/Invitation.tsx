@@ -3,8 +3,9 @@ import { useMutation, useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { api, type Me, Problem, type Schemas, signOut } from '../api/http';
 import * as localStore from '../api/localStore';
-import { ROLES, type Role } from '../settings/roles';
+import { ROLES, type Role, roleName } from '../settings/roles';
 import { Failed } from '../ui/Failed';
+import { rich, t } from '../ui/language';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
 import { ShownOnce } from '../ui/ShownOnce';
 import { useTitle } from '../ui/title';
@@ -29,7 +30,7 @@ const has = (error: unknown, code: string) => error instanceof Problem && error.
 export default function Invitation({ invited, me, failure, onAnswered }: Props) {
   const { token } = invited;
   const [isSigningIn, setSigningIn] = useState(false);
-  useTitle(isSigningIn && me === null ? 'Sign in' : 'Invitation');
+  useTitle(isSigningIn && me === null ? t('Sign in') : t('Invitation'));
   const offer = useQuery({
     queryKey: ['invitation', token, me?.userId ?? null],
     queryFn: async () => {
@@ -46,7 +47,12 @@ export default function Invitation({ invited, me, failure, onAnswered }: Props) 
     onSuccess: async ({ key, role }) => {
       keepInvitation(null);
       if (key) return;
-      toast(`You are in the workspace ${offer.data?.project ?? ''} as ${role}.`);
+      toast(
+        t('You are in the workspace {workspace} as {role}.', {
+          workspace: offer.data?.project ?? '',
+          role: roleName(role),
+        }),
+      );
       await onAnswered();
     },
     onError: (error) => {
@@ -62,25 +68,25 @@ export default function Invitation({ invited, me, failure, onAnswered }: Props) 
   if (has(offer.error, 'invitation_invalid') || has(join.error, 'invitation_invalid'))
     return (
       <main className="sign-in">
-        <h1>This invitation can&apos;t be used</h1>
-        <p>It was used up, has expired or was revoked, or it belongs to another server.</p>
-        <p>Ask the person who invited you for a new link.</p>
+        <h1>{t("This invitation can't be used")}</h1>
+        <p>{t('It was used up, has expired or was revoked, or it belongs to another server.')}</p>
+        <p>{t('Ask the person who invited you for a new link.')}</p>
         <div className="ways">
           <button type="button" className="primary" onClick={decline}>
-            Continue without it
+            {t('Continue without it')}
           </button>
         </div>
       </main>
     );
-  if (offer.isPending) return <Waiting what="the invitation" />;
+  if (offer.isPending) return <Waiting what={t('the invitation')} />;
   if (offer.isError)
     return (
       <main className="sign-in">
-        <h1>The invitation can&apos;t be shown</h1>
+        <h1>{t("The invitation can't be shown")}</h1>
         <Failed reading={offer} />
         <div className="ways">
           <button type="button" onClick={decline}>
-            Continue without it
+            {t('Continue without it')}
           </button>
         </div>
       </main>
@@ -88,24 +94,24 @@ export default function Invitation({ invited, me, failure, onAnswered }: Props) 
   if (join.data?.key)
     return (
       <main className="sign-in">
-        <h1>You joined {offer.data.project}</h1>
-        <ShownOnce secret={join.data.key} copy="Copy key" done="Continue" onDone={() => void onAnswered()}>
-          You are signed in. To sign in again later, you need this API key.
+        <h1>{t('You joined {workspace}', { workspace: offer.data.project })}</h1>
+        <ShownOnce secret={join.data.key} copy={t('Copy key')} done={t('Continue')} onDone={() => void onAnswered()}>
+          {t('You are signed in. To sign in again later, you need this API key.')}
         </ShownOnce>
       </main>
     );
   if (isSigningIn && me === null)
     return (
       <SignIn onSignedIn={onAnswered}>
-        <p>Then you can join the workspace {offer.data.project}.</p>
+        <p>{t('Then you can join the workspace {workspace}.', { workspace: offer.data.project })}</p>
         <button type="button" onClick={() => setSigningIn(false)}>
-          Back to the invitation
+          {t('Back to the invitation')}
         </button>
       </SignIn>
     );
   return (
     <main className="sign-in">
-      <h1>Join {offer.data.project}?</h1>
+      <h1>{t('Join {workspace}?', { workspace: offer.data.project })}</h1>
       <About offer={offer.data} />
       {failure === null ? null : <SsoFailure code={failure} />}
       <Join offer={offer.data} me={me} isBusy={join.isPending} onJoin={join.mutate} onDecline={decline} />
@@ -113,15 +119,15 @@ export default function Invitation({ invited, me, failure, onAnswered }: Props) 
       <div className="ways">
         {me ? (
           <button type="button" onClick={() => void signOut().finally(localStore.leave)}>
-            Sign in as another user
+            {t('Sign in as another user')}
           </button>
         ) : (
           <button type="button" onClick={() => setSigningIn(true)}>
-            {offer.data.joinsAs === 'sso' ? 'Sign in with an API key' : 'Sign in as an existing user'}
+            {offer.data.joinsAs === 'sso' ? t('Sign in with an API key') : t('Sign in as an existing user')}
           </button>
         )}
         <button type="button" onClick={decline}>
-          Not now
+          {t('Not now')}
         </button>
       </div>
     </main>
@@ -132,10 +138,17 @@ function About({ offer }: { offer: Offer }) {
   return (
     <>
       <p>
-        {offer.invitedBy} invites you to the workspace <b>{offer.project}</b> as <b>{offer.role}</b>.
+        {rich('{user} invites you to the workspace {workspace} as {role}.', {
+          user: offer.invitedBy,
+          workspace: <b>{offer.project}</b>,
+          role: <b>{roleName(offer.role)}</b>,
+        })}
       </p>
       <p className="quiet">
-        {ROLES[offer.role as Role]}. The invitation expires <Ago at={offer.expiresAt} />.
+        {rich('{permissions}. The invitation expires {when}.', {
+          permissions: ROLES[offer.role as Role],
+          when: <Ago at={offer.expiresAt} />,
+        })}
       </p>
     </>
   );
@@ -154,10 +167,10 @@ function Join({ offer, me, isBusy, onJoin, onDecline }: JoinProps) {
   if (me?.projectId === offer.projectId)
     return (
       <>
-        <p>You are signed in as {me.handle}, and are already a member of this workspace.</p>
+        <p>{t('You are signed in as {user}, and are already a member of this workspace.', { user: me.handle })}</p>
         <div className="ways">
           <button type="button" className="primary" onClick={onDecline}>
-            Open the workspace
+            {t('Open the workspace')}
           </button>
         </div>
       </>
@@ -171,7 +184,7 @@ function Join({ offer, me, isBusy, onJoin, onDecline }: JoinProps) {
     <form onSubmit={submit}>
       {offer.joinsAs === 'handle' ? (
         <>
-          <label htmlFor="handle">Handle</label>
+          <label htmlFor="handle">{t('Handle')}</label>
           <input
             id="handle"
             name="handle"
@@ -181,12 +194,12 @@ function Join({ offer, me, isBusy, onJoin, onDecline }: JoinProps) {
             aria-describedby="handle-use"
           />
           <p id="handle-use" className="quiet">
-            The name that other members see. It can&apos;t be changed later.
+            {t("The name that other members see. It can't be changed later.")}
           </p>
         </>
       ) : null}
       <button type="submit" className="primary" disabled={isBusy}>
-        {offer.joinsAs === 'sso' ? 'Sign in and join' : me ? `Join as ${me.handle}` : 'Join'}
+        {offer.joinsAs === 'sso' ? t('Sign in and join') : me ? t('Join as {user}', { user: me.handle }) : t('Join')}
       </button>
     </form>
   );

@@ -1,5 +1,6 @@
 // Asks before a link makes the browser another user.
 import { useState } from 'react';
+import { t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
 import type { Entry } from './entry';
 
@@ -18,12 +19,14 @@ export function Question({ question: { now, instead, agree }, onAnswered }: Prop
       setRefused(refusal);
     }
   };
+  const other = { user: instead };
   return (
     <main className="sign-in">
-      <h1>{now === null ? `Sign in as ${instead}?` : `Sign in as ${instead} instead?`}</h1>
+      <h1>{now === null ? t('Sign in as {user}?', other) : t('Sign in as {user} instead?', other)}</h1>
       <p>
-        {now === null ? 'You are not signed in.' : `You are signed in as ${now}.`} The link you opened signs this
-        browser in as {instead}. Anything you write will belong to {instead}. Continue only if you expected this.
+        {now === null ? t('You are not signed in.') : t('You are signed in as {user}.', { user: now })}{' '}
+        {t('The link you opened signs this browser in as {user}. Anything you write will belong to {user}.', other)}{' '}
+        {t('Continue only if you expected this.')}
       </p>
       <form
         onSubmit={(event) => {
@@ -32,10 +35,10 @@ export function Question({ question: { now, instead, agree }, onAnswered }: Prop
         }}
       >
         <button type="submit" className="primary">
-          Sign in as {instead}
+          {t('Sign in as {user}', other)}
         </button>
         <button type="button" onClick={() => void onAnswered()}>
-          {now === null ? 'Cancel' : `Stay signed in as ${now}`}
+          {now === null ? t('Cancel') : t('Stay signed in as {user}', { user: now })}
         </button>
       </form>
       {refused ? <ErrorNote error={refused} /> : null}

@@ -1,6 +1,7 @@
 // The page on which a user signs in: at the identity provider, if there is one, or with an API key.
 import { type FormEvent, type ReactNode, useState } from 'react';
 import { signIn } from '../api/http';
+import { rich, t } from '../ui/language';
 import { ErrorNote, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import { SsoFailure } from './SsoFailed';
@@ -19,9 +20,9 @@ interface Props {
 export function SignIn({ error = null, failure = null, onSignedIn, children }: Props) {
   const [key, setKey] = useState('');
   const [refused, setRefused] = useState<unknown>(error);
-  useTitle('Sign in');
+  useTitle(t('Sign in'));
   const methods = useMethods();
-  if (methods.isPending) return <Waiting what="the ways to sign in" />;
+  if (methods.isPending) return <Waiting what={t('the ways to sign in')} />;
   const sso = methods.data?.sso;
   const submit = async (event: FormEvent) => {
     event.preventDefault();
@@ -35,21 +36,21 @@ export function SignIn({ error = null, failure = null, onSignedIn, children }: P
   return (
     <main className="sign-in">
       <img src="/icon.svg" alt="" width="40" height="40" />
-      <h1>Sign in to Rejoin</h1>
+      <h1>{t('Sign in to Rejoin')}</h1>
       {failure === null ? null : <SsoFailure code={failure} />}
       {children}
       {sso ? (
         <>
           <div className="ways">
             <a className="button primary" href={beginningAt(sso.url)}>
-              Sign in with {sso.name}
+              {t('Sign in with {provider}', { provider: sso.name })}
             </a>
           </div>
-          <p className="quiet">Or use an API key:</p>
+          <p className="quiet">{t('Or use an API key:')}</p>
         </>
       ) : null}
       <form onSubmit={(event) => void submit(event)}>
-        <label htmlFor="key">API key</label>
+        <label htmlFor="key">{t('API key')}</label>
         <input
           id="key"
           type="password"
@@ -60,13 +61,15 @@ export function SignIn({ error = null, failure = null, onSignedIn, children }: P
           required
         />
         <button type="submit" className={sso ? '' : 'primary'}>
-          Sign in
+          {t('Sign in')}
         </button>
       </form>
       {refused ? <ErrorNote error={refused} /> : null}
       <p className="quiet">
-        Run <code>rejoin sign-in</code> for a one-time sign-in link, or <code>rejoin keys create</code> for a new API
-        key.
+        {rich('Run {signIn} for a one-time sign-in link, or {createKey} for a new API key.', {
+          signIn: <code>rejoin sign-in</code>,
+          createKey: <code>rejoin keys create</code>,
+        })}
       </p>
     </main>
   );

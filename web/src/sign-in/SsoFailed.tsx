@@ -1,5 +1,6 @@
 // Reports a sign-in at the identity provider that has failed, by its code.
 import type { Me } from '../api/http';
+import { t } from '../ui/language';
 import { Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import { beginningAt, failureOf, useMethods } from './sso';
@@ -15,21 +16,21 @@ export function SsoFailure({ code }: { code: string }) {
 
 /** The page for a user who is still signed in. */
 export function SsoFailed({ code, me, onContinue }: { code: string; me: Me; onContinue: () => void }) {
-  useTitle('The sign-in failed');
+  useTitle(t('The sign-in failed'));
   const methods = useMethods();
-  if (methods.isPending) return <Waiting what="the ways to sign in" />;
+  if (methods.isPending) return <Waiting what={t('the ways to sign in')} />;
   return (
     <main className="sign-in">
-      <h1>The sign-in failed</h1>
+      <h1>{t('The sign-in failed')}</h1>
       <SsoFailure code={code} />
-      <p>You are still signed in as {me.handle}.</p>
+      <p>{t('You are still signed in as {user}.', { user: me.handle })}</p>
       <div className="ways">
         <button type="button" className="primary" onClick={onContinue}>
-          Stay signed in as {me.handle}
+          {t('Stay signed in as {user}', { user: me.handle })}
         </button>
         {methods.data?.sso ? (
           <a className="button" href={beginningAt(methods.data.sso.url, true)}>
-            Sign in as another user
+            {t('Sign in as another user')}
           </a>
         ) : null}
       </div>

@@ -6,6 +6,8 @@
 import { type Me, Problem, signIn, signInByCode, whoAmI, whoseKey } from '../api/http';
 import { keepFor, lastUser } from '../api/localStore';
 import { getOffline, setOffline } from '../api/offline';
+import { roleName } from '../settings/roles';
+import { t } from '../ui/language';
 import { toast } from '../ui/toasts';
 import { type Invited, invitation, keepInvitation } from './invited';
 
@@ -84,7 +86,9 @@ export async function enter(): Promise<Entry> {
   // Accepted: the sign-in at the identity provider did it.
   if (me && invited?.to?.projectId === me.projectId) {
     keepInvitation(null);
-    toast(`You are in the workspace ${invited.to.project} as ${me.role}.`);
+    toast(
+      t('You are in the workspace {workspace} as {role}.', { workspace: invited.to.project, role: roleName(me.role) }),
+    );
   } else if (invited) return { type: 'invited', me, invited, failure };
   if (me && failure !== null) return { type: 'sso-failed', me, failure };
   keepFor(me);

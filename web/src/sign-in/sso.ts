@@ -1,6 +1,7 @@
 // Signing in at the identity provider: whether it is possible, where it begins, and why it has failed.
 import { useQuery } from '@tanstack/react-query';
 import { api, query, type Schemas } from '../api/http';
+import { t } from '../ui/language';
 
 /** Maximum length of the path to return to, as the server has it. */
 const PATH_MAX_CHARS = 1_000;
@@ -29,75 +30,76 @@ interface Failure {
   remedy: string;
 }
 
-const ASK_OPERATOR = 'If it fails again, ask the operator of this server: the server’s log has the reason.';
-const ASK_OWNER = 'Ask an owner of a workspace for an invitation.';
+const ASK_OPERATOR = t('If it fails again, ask the operator of this server: the server’s log has the reason.');
+const ASK_OWNER = t('Ask an owner of a workspace for an invitation.');
 
 /** By the codes of the API, as docs/operations/sign-in.md lists them. */
 const FAILURES: Record<string, Failure> = {
   sign_in_unknown: {
-    reason: 'The sign-in took longer than ten minutes, or was started in another browser.',
-    remedy: 'Sign in again.',
+    reason: t('The sign-in took longer than ten minutes, or was started in another browser.'),
+    remedy: t('Sign in again.'),
   },
   cross_site: {
-    reason: 'A link on another website started the sign-in.',
-    remedy: 'Start it on this page.',
+    reason: t('A link on another website started the sign-in.'),
+    remedy: t('Start it on this page.'),
   },
   provider_refused: {
-    reason: 'The identity provider refused the sign-in.',
-    remedy: `Sign in again. ${ASK_OPERATOR}`,
+    reason: t('The identity provider refused the sign-in.'),
+    remedy: `${t('Sign in again.')} ${ASK_OPERATOR}`,
   },
   code_refused: {
-    reason:
+    reason: t(
       'The identity provider did not confirm the sign-in: it was used already, has expired, or your account was disabled.',
-    remedy: `Sign in again. ${ASK_OPERATOR}`,
+    ),
+    remedy: `${t('Sign in again.')} ${ASK_OPERATOR}`,
   },
   client_refused: {
-    reason: 'The identity provider does not accept this server.',
-    remedy: 'Ask the operator of this server to check its client id, secret and redirect URI.',
+    reason: t('The identity provider does not accept this server.'),
+    remedy: t('Ask the operator of this server to check its client id, secret and redirect URI.'),
   },
   token_invalid: {
-    reason: 'The identity provider’s response is not valid for this server.',
-    remedy: `Sign in again. ${ASK_OPERATOR}`,
+    reason: t('The identity provider’s response is not valid for this server.'),
+    remedy: `${t('Sign in again.')} ${ASK_OPERATOR}`,
   },
   issuer_unavailable: {
-    reason: 'The identity provider does not respond.',
-    remedy: 'Try again in a few minutes.',
+    reason: t('The identity provider does not respond.'),
+    remedy: t('Try again in a few minutes.'),
   },
   overloaded: {
-    reason: 'The server is overloaded.',
-    remedy: 'Try again in a minute.',
+    reason: t('The server is overloaded.'),
+    remedy: t('Try again in a minute.'),
   },
   too_many_requests: {
-    reason: 'You signed in too often.',
-    remedy: 'Try again in a minute.',
+    reason: t('You signed in too often.'),
+    remedy: t('Try again in a minute.'),
   },
   user_unknown: {
-    reason: 'Your account at the identity provider has no user on this server.',
+    reason: t('Your account at the identity provider has no user on this server.'),
     remedy: ASK_OWNER,
   },
   no_project: {
-    reason: 'Your account has no access to a workspace on this server.',
-    remedy: `${ASK_OWNER} If your access comes from a group, ask your administrator to add you to it.`,
+    reason: t('Your account has no access to a workspace on this server.'),
+    remedy: `${ASK_OWNER} ${t('If your access comes from a group, ask your administrator to add you to it.')}`,
   },
   email_not_allowed: {
-    reason: 'Your email address is not verified, or does not belong to an organization that this server accepts.',
-    remedy: 'Sign in with another account, or ask the operator of this server.',
+    reason: t('Your email address is not verified, or does not belong to an organization that this server accepts.'),
+    remedy: t('Sign in with another account, or ask the operator of this server.'),
   },
   signed_in_as_another: {
-    reason: 'At the identity provider you are another user than in this browser.',
-    remedy: 'Stay signed in as you are, or sign in as the other user.',
+    reason: t('At the identity provider you are another user than in this browser.'),
+    remedy: t('Stay signed in as you are, or sign in as the other user.'),
   },
   invitation_invalid: {
-    reason: 'The invitation was used up, has expired or was revoked.',
-    remedy: 'Ask the person who invited you for a new link.',
+    reason: t('The invitation was used up, has expired or was revoked.'),
+    remedy: t('Ask the person who invited you for a new link.'),
   },
   role_missing: {
-    reason: 'A service account can’t sign in with a browser.',
-    remedy: 'Sign in with another account.',
+    reason: t('A service account can’t sign in with a browser.'),
+    remedy: t('Sign in with another account.'),
   },
 };
 
 /** Why a sign-in failed, and what to do about it. */
 export function failureOf(code: string): Failure {
-  return FAILURES[code] ?? { reason: 'The sign-in failed.', remedy: `Try again. ${ASK_OPERATOR}` };
+  return FAILURES[code] ?? { reason: t('The sign-in failed.'), remedy: `${t('Try again.')} ${ASK_OPERATOR}` };
 }

@@ -5,13 +5,14 @@ import { useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { isAdmin, useMe } from '../api/me';
 import { LoadFailed } from '../ui/LoadFailed';
+import { t } from '../ui/language';
 import { Ago, ErrorNote, Payload, State, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import { Picture } from './Picture';
 
 type Task = Schemas['TaskBody'];
 
-const VERBS: Record<string, string> = { pause: 'Pause', cancel: 'Cancel', resume: 'Resume' };
+const VERBS: Record<string, string> = { pause: t('Pause'), cancel: t('Cancel'), resume: t('Resume') };
 const OVER = ['completed', 'failed', 'cancelled'];
 
 export function DagView() {
@@ -30,9 +31,9 @@ export function DagView() {
     onSuccess: () => queries.invalidateQueries({ queryKey: ['dag', id] }),
   });
   const [chosen, choose] = useState<string | null>(null);
-  useTitle(dag.data?.name || 'Tasks');
-  if (dag.isPending) return <Waiting what="the tasks" />;
-  if (dag.isError) return <LoadFailed reading={dag} what="This task graph" />;
+  useTitle(dag.data?.name || t('Tasks'));
+  if (dag.isPending) return <Waiting what={t('the tasks')} />;
+  if (dag.isError) return <LoadFailed reading={dag} what={t('This task graph')} />;
   const task = dag.data.tasks.find((task) => task.id === chosen);
   // Its tasks are done in its maker's name: others may at most stop it.
   const isMine = dag.data.createdBy === null || dag.data.createdBy === undefined || dag.data.createdBy === me.userId;
@@ -41,7 +42,7 @@ export function DagView() {
   return (
     <main id="main" className="page wide">
       <div className="title">
-        <h1>{dag.data.name}</h1>
+        <h1 dir="auto">{dag.data.name}</h1>
         <State state={dag.data.state} />
         <div className="actions">
           {verbs.map((verb) => (
@@ -52,7 +53,7 @@ export function DagView() {
         </div>
       </div>
       {act.isError ? <ErrorNote error={act.error} /> : null}
-      <Picture tasks={dag.data.tasks} label="Tasks and their dependencies" chosen={chosen} choose={choose} />
+      <Picture tasks={dag.data.tasks} label={t('Tasks and their dependencies')} chosen={chosen} choose={choose} />
       {task ? (
         <Detail
           task={task}
@@ -61,7 +62,7 @@ export function DagView() {
           retry={isMine ? () => act.mutate(`tasks/${encodeURIComponent(task.id)}/retry`) : null}
         />
       ) : (
-        <p className="quiet">Select a task to see its result.</p>
+        <p className="quiet">{t('Select a task to see its result.')}</p>
       )}
     </main>
   );
@@ -86,7 +87,7 @@ function Others({
       {name}{' '}
       {others.map((task) => (
         <button key={task.id} type="button" className="small" onClick={() => choose(task.id)}>
-          {task.title} <State state={task.state} />
+          <bdi>{task.title}</bdi> <State state={task.state} />
         </button>
       ))}
     </p>
@@ -106,11 +107,13 @@ function Detail({
 }) {
   return (
     <section>
-      <h2>{task.title}</h2>
+      <h2 dir="auto">{task.title}</h2>
       <p>
         <State state={task.state} />{' '}
         {task.agent ? `${task.agent}${task.agentBecause ? `: ${task.agentBecause}` : ''}` : null}
-        {task.retryCount > 0 ? ` · ${task.retryCount + 1} attempts` : null}
+        {task.retryCount > 0
+          ? ` · ${t('{count, plural, one {# attempt} other {# attempts}}', { count: task.retryCount + 1 })}`
+          : null}
         {task.finishedAt ? (
           <>
             {' · '}
@@ -121,26 +124,30 @@ function Detail({
           <>
             {' · '}
             <Link to="/runs/$id" params={{ id: task.runId }}>
-              View run
+              {t('View run')}
             </Link>
           </>
         ) : null}
         {' · '}
         <Link to="/graph/$id" params={{ id: task.objectId }}>
-          View object
+          {t('View object')}
         </Link>
       </p>
-      <Others name="Depends on" ids={task.after} tasks={tasks} choose={choose} />
+      <Others name={t('Depends on')} ids={task.after} tasks={tasks} choose={choose} />
       <Others
-        name="Blocks"
+        name={t('Blocks')}
         ids={tasks.filter((other) => other.after.includes(task.id)).map((other) => other.id)}
         tasks={tasks}
         choose={choose}
       />
-      {task.failureContext ? <p className="note bad">{task.failureContext}</p> : null}
+      {task.failureContext ? (
+        <p dir="auto" className="note bad">
+          {task.failureContext}
+        </p>
+      ) : null}
       {task.state === 'failed' && retry ? (
         <button type="button" className="small" onClick={retry}>
-          Retry
+          {t('Retry')}
         </button>
       ) : null}
       {task.summary ? <Payload value={task.summary} /> : null}

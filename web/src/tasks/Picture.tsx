@@ -1,6 +1,7 @@
 // Draws a dependency graph from left to right: each node behind its dependencies, with its state as colour, sign and word.
 import { useMemo } from 'react';
 import { Diagram } from '../ui/Diagram';
+import { t } from '../ui/language';
 import { chainOf } from './chains';
 
 /** What is drawn: a task of a DAG, a step of a plan. */
@@ -67,9 +68,9 @@ export function Picture({ tasks, label, chosen, choose }: PictureProps) {
             style={style}
             onClick={() => choose(id)}
           >
-            <b>{task.title}</b>
+            <b dir="auto">{task.title}</b>
             <span>
-              <i aria-hidden="true">{SIGNS[task.state] ?? WAITS}</i> {task.state.replaceAll('_', ' ')}
+              <i aria-hidden="true">{SIGNS[task.state] ?? WAITS}</i> {t(task.state.replaceAll('_', ' '))}
               {task.agent ? ` · ${task.agent}` : ''}
             </span>
           </button>

@@ -2,6 +2,7 @@
 import { X } from 'lucide-react';
 import { type ReactNode, useLayoutEffect, useRef, useSyncExternalStore } from 'react';
 import { IconButton } from './Button';
+import { t } from './language';
 
 interface DialogProps {
   title: string;
@@ -34,7 +35,7 @@ export function Dialog({ title, className, onClose, children }: DialogProps) {
     >
       <div className="title">
         <h2>{title}</h2>
-        <IconButton icon={X} label="Close" className="actions" onClick={() => onClose()} />
+        <IconButton icon={X} label={t('Close')} className="actions" onClick={() => onClose()} />
       </div>
       {children}
     </dialog>
@@ -82,7 +83,7 @@ export function Confirmations() {
       <p>{detail}</p>
       <div className="controls">
         <button type="button" onClick={() => settle(false)}>
-          Cancel
+          {t('Cancel')}
         </button>
         <button type="button" className="danger" autoFocus onClick={() => settle(true)}>
           {action}

@@ -1,5 +1,6 @@
 // Shows a failed request with a retry button.
 import type { UseQueryResult } from '@tanstack/react-query';
+import { t } from './language';
 import { ErrorNote } from './parts';
 
 export function Failed({ reading }: { reading: Pick<UseQueryResult, 'error' | 'refetch' | 'isFetching'> }) {
@@ -7,7 +8,7 @@ export function Failed({ reading }: { reading: Pick<UseQueryResult, 'error' | 'r
     <div>
       <ErrorNote error={reading.error} />
       <button type="button" disabled={reading.isFetching} onClick={() => void reading.refetch()}>
-        Retry
+        {t('Retry')}
       </button>
     </div>
   );

@@ -2,6 +2,7 @@
 import type { UseQueryResult } from '@tanstack/react-query';
 import { Problem } from '../api/http';
 import { Failed } from './Failed';
+import { t } from './language';
 import { NotFound } from './NotFound';
 
 export function LoadFailed({
@@ -16,7 +17,7 @@ export function LoadFailed({
   if (reading.error instanceof Problem && reading.error.status === 404) return <NotFound what={what} hint={hint} />;
   return (
     <main id="main" className="page">
-      <h1>{what} can&apos;t be shown</h1>
+      <h1>{t("{what} can't be shown", { what })}</h1>
       <Failed reading={reading} />
     </main>
   );

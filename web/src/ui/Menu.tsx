@@ -3,6 +3,7 @@
 import * as Radix from '@radix-ui/react-dropdown-menu';
 import { Check, type LucideIcon } from 'lucide-react';
 import type { ReactNode } from 'react';
+import { DIRECTION } from './language';
 
 interface MenuProps {
   /** A button. */
@@ -16,7 +17,7 @@ interface MenuProps {
 
 export function Menu({ trigger, align = 'end', side = 'bottom', onCloseAutoFocus, children }: MenuProps) {
   return (
-    <Radix.Root modal={false}>
+    <Radix.Root modal={false} dir={DIRECTION}>
       <Radix.Trigger asChild>{trigger}</Radix.Trigger>
       <Radix.Portal>
         <Radix.Content

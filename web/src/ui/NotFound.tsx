@@ -1,9 +1,10 @@
 // The page for an address whose object does not exist.
 import { Link } from '@tanstack/react-router';
+import { t } from './language';
 import { useTitle } from './title';
 
 export function NotFound({
-  what = 'This page',
+  what = t('This page'),
   hint,
   children,
 }: {
@@ -11,12 +12,16 @@ export function NotFound({
   hint?: string | undefined;
   children?: React.ReactNode;
 }) {
-  useTitle(`${what} was not found`);
+  const title = t('{what} was not found', { what });
+  useTitle(title);
   return (
     <main id="main" className="page">
-      <h1>{what} was not found</h1>
-      <p>It may have been deleted, or the address is wrong.{hint ? ` ${hint}` : ''}</p>
-      <p>{children ?? <Link to="/">Go to your chats</Link>}</p>
+      <h1>{title}</h1>
+      <p>
+        {t('It may have been deleted, or the address is wrong.')}
+        {hint ? ` ${hint}` : ''}
+      </p>
+      <p>{children ?? <Link to="/">{t('Go to your chats')}</Link>}</p>
     </main>
   );
 }

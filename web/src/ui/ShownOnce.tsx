@@ -1,5 +1,6 @@
 // Shows a secret that was just created: a key, or a link with a token. The server shows it only this once.
 import { type ReactNode, useRef, useState } from 'react';
+import { t } from './language';
 
 interface Props {
   secret: string;
@@ -12,7 +13,7 @@ interface Props {
   onDone: () => void;
 }
 
-export function ShownOnce({ secret, children, copy = 'Copy', done = 'Done', onDone }: Props) {
+export function ShownOnce({ secret, children, copy = t('Copy'), done = t('Done'), onDone }: Props) {
   const shown = useRef<HTMLElement>(null);
   const [state, setState] = useState<'new' | 'copied' | 'failed'>('new');
   const copySecret = async () => {
@@ -27,13 +28,17 @@ export function ShownOnce({ secret, children, copy = 'Copy', done = 'Done', onDo
   };
   return (
     <div className="note" role="status">
-      <p>{children} Copy it now. It will not be shown again.</p>
+      <p>
+        {children} {t('Copy it now. It will not be shown again.')}
+      </p>
       <p>
         <code ref={shown}>{secret}</code>
       </p>
-      {state === 'failed' ? <p>This browser did not copy it. It is selected: copy it with your keyboard.</p> : null}
+      {state === 'failed' ? (
+        <p>{t('This browser did not copy it. It is selected: copy it with your keyboard.')}</p>
+      ) : null}
       <button type="button" className="small" onClick={() => void copySecret()}>
-        {state === 'copied' ? 'Copied' : copy}
+        {state === 'copied' ? t('Copied') : copy}
       </button>{' '}
       <button type="button" className="small" onClick={onDone}>
         {done}

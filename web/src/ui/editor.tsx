@@ -2,9 +2,10 @@
 import { HighlightStyle, syntaxHighlighting } from '@codemirror/language';
 import { unifiedMergeView } from '@codemirror/merge';
 import { EditorState, type Extension } from '@codemirror/state';
-import { EditorView, lineNumbers } from '@codemirror/view';
+import { Decoration, type DecorationSet, EditorView, lineNumbers, ViewPlugin, type ViewUpdate } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
 import { useEffect, useRef } from 'react';
+import { t } from './language';
 
 const theme = EditorView.theme({
   '&': { height: '100%', color: 'var(--ink)', backgroundColor: 'var(--ground)', fontSize: '0.9rem' },
@@ -23,6 +24,36 @@ const colours = HighlightStyle.define([
   { tag: tags.comment, color: 'var(--quiet)', fontStyle: 'italic' },
 ]);
 
+/** What editors say to people who hear them. */
+const PHRASES = EditorState.phrases.of({
+  'Selection deleted': t('Selection deleted'),
+});
+
+const line = Decoration.line({ attributes: { dir: 'auto' } });
+
+/** For prose: each line has the direction of its own words. */
+export const OWN_DIRECTIONS: Extension = [
+  EditorView.perLineTextDirection.of(true),
+  ViewPlugin.define(
+    (view) => ({
+      lines: linesOf(view),
+      update({ docChanged, viewportChanged, view }: ViewUpdate) {
+        if (docChanged || viewportChanged) this.lines = linesOf(view);
+      },
+    }),
+    { decorations: ({ lines }) => lines },
+  ),
+];
+
+/** Those that are in sight. */
+function linesOf({ state: { doc }, visibleRanges }: EditorView): DecorationSet {
+  const starts = new Set<number>();
+  for (const { from, to } of visibleRanges)
+    for (let { number } = doc.lineAt(from); number <= doc.lineAt(to).number; number += 1)
+      starts.add(doc.line(number).from);
+  return Decoration.set([...starts].map((start) => line.range(start)));
+}
+
 /** An editor's view in a new shadow root of this element. */
 export function mount(host: HTMLElement, extensions: Extension, text: string): EditorView {
   const root = host.shadowRoot ?? host.attachShadow({ mode: 'open' });
@@ -34,7 +65,7 @@ export function mount(host: HTMLElement, extensions: Extension, text: string): E
     parent,
     state: EditorState.create({
       doc: text,
-      extensions: [theme, syntaxHighlighting(colours), lineNumbers(), extensions],
+      extensions: [theme, syntaxHighlighting(colours), lineNumbers(), PHRASES, extensions],
     }),
   });
 }
@@ -54,6 +85,7 @@ export function Changes({ before, after, label }: { before: string; after: strin
       [
         EditorState.readOnly.of(true),
         EditorView.editable.of(false),
+        OWN_DIRECTIONS,
         unifiedMergeView({ original: ended(before), mergeControls: false }),
         EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' }),
       ],

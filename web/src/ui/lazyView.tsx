@@ -1,13 +1,14 @@
 // Loads views on demand. A view that fails to load shows an error with a retry button; the page stays.
 import type { ErrorComponentProps } from '@tanstack/react-router';
 import { type ComponentType, createElement, useEffect, useState } from 'react';
+import { t } from './language';
 import { ErrorNote, Waiting } from './parts';
 import { useTitle } from './title';
 
 /** A file of the page could not be fetched: the server is away, or serves another version of the page by now. */
 class NotLoaded extends Error {
   constructor(cause: unknown) {
-    super("Can't reach the server.", { cause });
+    super(t("Can't reach the server."), { cause });
     this.name = 'NotLoaded';
   }
 }
@@ -43,7 +44,7 @@ export function lazyView<Module extends Record<Name, ComponentType>, Name extend
 ) {
   const { now, preload } = loader(async () => (await load())[name] as ComponentType);
   // biome-ignore lint/correctness/noComponentHookFactories: like `React.lazy`, it is called once for a view, when its module loads, and never while rendering.
-  const View = () => <Shown now={now} preload={preload} props={{}} what="this view" isView />;
+  const View = () => <Shown now={now} preload={preload} props={{}} what={t('this view')} isView />;
   return Object.assign(View, { preload });
 }
 
@@ -102,17 +103,17 @@ function Note({ error, onRetry }: { error: unknown; onRetry: () => Promise<void>
     <div>
       <ErrorNote error={error} />
       <button type="button" disabled={isBusy} onClick={retry}>
-        Retry
+        {t('Retry')}
       </button>
     </div>
   );
 }
 
 function Unreachable({ error, onRetry }: { error: unknown; onRetry: () => Promise<void> }) {
-  useTitle("Can't reach the server");
+  useTitle(t("Can't reach the server"));
   return (
     <main id="main" className="page">
-      <h1>This view can&apos;t be shown</h1>
+      <h1>{t("This view can't be shown")}</h1>
       <Note error={error} onRetry={onRetry} />
     </main>
   );
@@ -120,13 +121,13 @@ function Unreachable({ error, onRetry }: { error: unknown; onRetry: () => Promis
 
 /** A view that failed while it was shown. */
 export function ViewFailed({ error, reset }: ErrorComponentProps) {
-  useTitle('Something went wrong');
+  useTitle(t('Something went wrong'));
   return (
     <main id="main" className="page">
-      <h1>Something went wrong in this view</h1>
+      <h1>{t('Something went wrong in this view')}</h1>
       <ErrorNote error={error} />
       <button type="button" onClick={() => reset()}>
-        Retry
+        {t('Retry')}
       </button>
     </main>
   );

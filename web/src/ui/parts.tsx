@@ -3,6 +3,7 @@ import { Check, Copy } from 'lucide-react';
 import { type ReactNode, useEffect, useState } from 'react';
 import { Problem } from '../api/http';
 import { IconButton } from './Button';
+import { LOCALE, message, rich, t } from './language';
 
 export { duration } from './duration';
 
@@ -17,8 +18,60 @@ function tone(state: string): string {
   return 'quiet';
 }
 
+/** The states that have translations: of runs, calls, plans, tasks, projects, documents, tools, servers and workers. */
+const STATES = new Set([
+  message('queued'),
+  message('running'),
+  message('waiting'),
+  message('paused'),
+  message('suspended'),
+  message('completed'),
+  message('completed with errors'),
+  message('failed'),
+  message('cancelled'),
+  message('pending'),
+  message('pending review'),
+  message('executing'),
+  message('started'),
+  message('skipped'),
+  message('error'),
+  message('outcome unknown'),
+  message('planning'),
+  message('active'),
+  message('todo'),
+  message('in progress'),
+  message('blocked'),
+  message('done'),
+  message('draft'),
+  message('in review'),
+  message('ready'),
+  message('published'),
+  message('archived'),
+  message('new'),
+  message('changed'),
+  message('approved'),
+  message('gone'),
+  message('helpful'),
+  message('not helpful'),
+  message('disabled'),
+  message('not connected'),
+  message('not connected yet'),
+  message('more rights needed'),
+  message('not tested yet'),
+  message('alive'),
+  message('draining'),
+  message('stopping'),
+  message('lost'),
+]);
+
+/** A state in the language of the app; one that is not known, as it is. */
+function stateInWords(state: string): string {
+  const words = state.replaceAll('_', ' ');
+  return STATES.has(words) ? t(words) : words;
+}
+
 export function State({ state }: { state: string }) {
-  return <span className={`state ${tone(state)}`}>{state.replaceAll('_', ' ')}</span>;
+  return <span className={`state ${tone(state)}`}>{stateInWords(state)}</span>;
 }
 
 const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
@@ -26,23 +79,23 @@ const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
   ['hour', 3_600],
   ['minute', 60],
 ];
-const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
+const RELATIVE = new Intl.RelativeTimeFormat(LOCALE, { numeric: 'auto' });
 
 /** How long ago, with the moment itself as its title. */
 export function Ago({ at }: { at: string | null | undefined }) {
-  if (!at) return <span className="quiet">never</span>;
+  if (!at) return <span className="quiet">{t('never')}</span>;
   const seconds = (Date.parse(at) - Date.now()) / 1000;
   const unit = UNITS.find(([, size]) => Math.abs(seconds) >= size);
-  const words = unit ? RELATIVE.format(Math.trunc(seconds / unit[1]), unit[0]) : 'just now';
+  const words = unit ? RELATIVE.format(Math.trunc(seconds / unit[1]), unit[0]) : t('just now');
   return (
-    <time dateTime={at} title={new Date(at).toLocaleString()}>
+    <time dateTime={at} title={new Date(at).toLocaleString(LOCALE)}>
       {words}
     </time>
   );
 }
 
 export function ErrorNote({ error }: { error: unknown }) {
-  const words = error instanceof Error ? error.message : 'Something went wrong.';
+  const words = error instanceof Error ? error.message : t('Something went wrong.');
   const code = error instanceof Problem ? ` (${error.code})` : '';
   return (
     <p className="note bad" role="alert">
@@ -62,7 +115,7 @@ export function Waiting({ what }: { what: string }) {
   }, []);
   return late ? (
     <div className="skeleton" role="status">
-      <p className="hidden">Loading {what}…</p>
+      <p className="hidden">{t('Loading {what}…', { what })}</p>
       <span />
       <span />
       <span />
@@ -72,17 +125,17 @@ export function Waiting({ what }: { what: string }) {
 
 /** Explains that the key is read-only, and which action needs more. */
 export function ReadOnlyKey({ action }: { action: string }) {
-  return (
-    <>
-      Your key is read-only. {action} needs the <code>write</code> scope.
-    </>
-  );
+  return rich('Your key is read-only. {action} needs the {scope} scope.', { action, scope: <code>write</code> });
 }
 
 /** JSON as people read it; text as text. */
 export function Payload({ value }: { value: unknown }) {
-  if (value === undefined || value === null) return <p className="quiet">None</p>;
-  return <pre className="payload">{typeof value === 'string' ? value : JSON.stringify(value, null, 2)}</pre>;
+  if (value === undefined || value === null) return <p className="quiet">{t('None')}</p>;
+  return (
+    <pre className="payload" dir={typeof value === 'string' ? 'auto' : 'ltr'}>
+      {typeof value === 'string' ? value : JSON.stringify(value, null, 2)}
+    </pre>
+  );
 }
 
 /** A disclosure that is closed at first; its content is rendered when it is opened. */
@@ -107,14 +160,14 @@ export function Folded({
 }
 
 /** `of`: what is copied, for people who hear the button without what is around it. */
-export function CopyButton({ text, label = 'Copy', of }: { text: () => string; label?: string; of?: string }) {
+export function CopyButton({ text, label = t('Copy'), of }: { text: () => string; label?: string; of?: string }) {
   const [done, setDone] = useState(false);
-  const shown = done ? 'Copied' : label;
+  const shown = done ? t('Copied') : label;
   return (
     <IconButton
       icon={done ? Check : Copy}
       label={shown}
-      name={of === undefined ? undefined : `${shown}: ${of}`}
+      name={of === undefined ? undefined : t('{action}: {what}', { action: shown, what: of })}
       onClick={() => {
         void navigator.clipboard?.writeText(text()).then(() => {
           setDone(true);

@@ -1,18 +1,19 @@
 // The colour theme and the contrast, which belong to the browser and not to a user. Applied before the page is drawn.
 import { useSyncExternalStore } from 'react';
 import * as localStore from '../api/localStore';
+import { t } from './language';
 
 export const THEMES = [
-  ['system', 'System'],
-  ['light', 'Light'],
-  ['dark', 'Dark'],
+  ['system', t('System')],
+  ['light', t('Light')],
+  ['dark', t('Dark')],
 ] as const;
 export type Theme = (typeof THEMES)[number][0];
 
 export const CONTRASTS = [
-  ['system', 'System'],
-  ['less', 'Normal'],
-  ['more', 'High'],
+  ['system', t('System')],
+  ['less', t('Normal')],
+  ['more', t('High')],
 ] as const;
 export type Contrast = (typeof CONTRASTS)[number][0];
 

@@ -2,6 +2,7 @@
 import { CircleAlert, CircleCheck, X } from 'lucide-react';
 import { useSyncExternalStore } from 'react';
 import { IconButton } from './Button';
+import { t } from './language';
 
 interface Toast {
   key: number;
@@ -32,7 +33,7 @@ export function toast(words: string, isBad = false): void {
 
 /** Reports a failed action. */
 export function toastError(error: unknown): void {
-  toast(error instanceof Error ? error.message : 'Something went wrong.', true);
+  toast(error instanceof Error ? error.message : t('Something went wrong.'), true);
 }
 
 function forget(key: number): void {
@@ -47,12 +48,18 @@ function subscribe(listener: () => void): () => void {
 export function Toasts() {
   const all = useSyncExternalStore(subscribe, () => shown);
   return (
-    <div className="toasts" role="status" aria-live="polite" aria-label="Notices">
+    <div className="toasts" role="status" aria-live="polite" aria-label={t('Notices')}>
       {all.map(({ key, words, isBad }) => (
         <div key={key} className={isBad ? 'toast bad' : 'toast'}>
           {isBad ? <CircleAlert className="icon" /> : <CircleCheck className="icon" />}
           <span>{words}</span>
-          <IconButton icon={X} label="Close" name={`Close: ${words}`} className="small" onClick={() => forget(key)} />
+          <IconButton
+            icon={X}
+            label={t('Close')}
+            name={t('Close: {notice}', { notice: words })}
+            className="small"
+            onClick={() => forget(key)}
+          />
         </div>
       ))}
     </div>

@@ -5,6 +5,7 @@ import { type ReactNode, type RefObject, useEffect, useLayoutEffect, useMemo, us
 import { api, Problem } from '../api/http';
 import { useMe } from '../api/me';
 import { Failed } from '../ui/Failed';
+import { number, rich, t } from '../ui/language';
 import { ReadOnlyKey, Waiting } from '../ui/parts';
 import { columnsOf, type Entity, type Graph, graphKey, IN_ORDER, ofType, STATES, type TaskState } from './board';
 import { useDropTarget } from './dragging';
@@ -35,12 +36,12 @@ export function Board() {
   const isGone = graph.error instanceof Problem && graph.error.status === 404;
   return (
     <main id="main" className="page wide">
-      {graph.isPending ? <Waiting what="the project" /> : null}
+      {graph.isPending ? <Waiting what={t('the project')} /> : null}
       {isGone ? (
         <>
-          <h1>Project not found</h1>
+          <h1>{t('Project not found')}</h1>
           <p>
-            It may have been deleted. <Link to="/work">All projects</Link>
+            {t('It may have been deleted.')} <Link to="/work">{t('All projects')}</Link>
           </p>
         </>
       ) : graph.isError ? (
@@ -80,32 +81,32 @@ function Tasks({ graph }: { graph: Graph }) {
         <p className="note bad" role="alert">
           {moves.undone}{' '}
           <button type="button" className="small" onClick={moves.forget}>
-            Close
+            {t('Close')}
           </button>
         </p>
       ) : null}
       {all === 0 ? (
         <p className="note quiet">
-          No tasks yet. Agents create them with <code>create_onto_task</code>.{' '}
-          {mayWrite ? 'You can create them with “New task” below.' : <ReadOnlyKey action="Creating tasks" />}
+          {rich('No tasks yet. Agents create them with {tool}.', { tool: <code>create_onto_task</code> })}{' '}
+          {mayWrite ? t('You can create them with “New task” below.') : <ReadOnlyKey action={t('Creating tasks')} />}
         </p>
       ) : null}
       {all > 0 && count === 0 ? (
         <p className="note quiet">
           {words.trim() === ''
-            ? 'No tasks match the selected plan or goal. Choose another one, or “All”.'
-            : `No tasks match “${words.trim()}”.`}
+            ? t('No tasks match the selected plan or goal. Choose another one, or “All”.')
+            : t('No tasks match “{words}”.', { words: words.trim() })}
         </p>
       ) : null}
       <p className="quiet told-here">
         <span role="status">{moves.done}</span>
         {moves.done === '' ? (
           mayWrite ? (
-            <>
-              Use the arrow keys to go from task to task. Hold <kbd>Shift</kbd> and press left or right to move a task.
-            </>
+            rich('Use the arrow keys to go from task to task. Hold {shift} and press left or right to move a task.', {
+              shift: <kbd>{t('Shift')}</kbd>,
+            })
           ) : (
-            <ReadOnlyKey action="Moving tasks" />
+            <ReadOnlyKey action={t('Moving tasks')} />
           )
         ) : null}
       </p>
@@ -114,7 +115,7 @@ function Tasks({ graph }: { graph: Graph }) {
           <Column key={state} state={state} onDropped={(task) => moves.move({ task, to: state })}>
             <h2>
               <span className={`dot ${state}`} aria-hidden="true" />
-              {STATES[state]} <span className="quiet">{columns.get(state)?.length ?? 0}</span>
+              {STATES[state]} <span className="quiet">{number(columns.get(state)?.length ?? 0)}</span>
             </h2>
             <ul>
               {columns.get(state)?.map((card) => (

@@ -1,5 +1,6 @@
 // Narrows a board to words, a plan or a goal. The address contains the plan and the goal.
 import { useNavigate } from '@tanstack/react-router';
+import { t } from '../ui/language';
 import { type Graph, type Narrowed, ofType } from './board';
 
 interface NarrowingProps {
@@ -15,16 +16,16 @@ interface NarrowingProps {
 export function Narrowing({ graph, narrowed, words, onWords, shown, of }: NarrowingProps) {
   const navigate = useNavigate({ from: '/work/$projectId' });
   const choices = [
-    ['plan', 'Plan', ofType(graph, 'plan')],
-    ['goal', 'Goal', ofType(graph, 'goal')],
+    ['plan', t('Plan'), ofType(graph, 'plan')],
+    ['goal', t('Goal'), ofType(graph, 'goal')],
   ] as const;
   if (of === 0) return null;
   return (
     <div className="controls">
       <input
         type="search"
-        aria-label="Filter tasks"
-        placeholder="Filter tasks"
+        aria-label={t('Filter tasks')}
+        placeholder={t('Filter tasks')}
         value={words}
         onChange={(event) => onWords(event.target.value)}
       />
@@ -41,7 +42,7 @@ export function Narrowing({ graph, narrowed, words, onWords, shown, of }: Narrow
                 })
               }
             >
-              <option value="">All</option>
+              <option value="">{t('All')}</option>
               {entities.map(({ id, name: called }) => (
                 <option key={id} value={id}>
                   {called}
@@ -52,9 +53,7 @@ export function Narrowing({ graph, narrowed, words, onWords, shown, of }: Narrow
         ),
       )}
       {shown < of ? (
-        <span className="quiet">
-          {shown} of {of} tasks
-        </span>
+        <span className="quiet">{t('{shown} of {of, plural, other {# tasks}}', { shown, of })}</span>
       ) : null}
     </div>
   );

@@ -3,6 +3,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Plus } from 'lucide-react';
 import { type FormEvent, useRef, useState } from 'react';
 import { api } from '../api/http';
+import { t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
 import { type Entity, graphKey, type Narrowed, STATES, type TaskState } from './board';
 import { FROM_HERE } from './moves';
@@ -38,7 +39,10 @@ export function NewTask({ project, state, narrowed }: NewTaskProps) {
           headers: FROM_HERE,
         }).catch((error: unknown) => {
           throw new Error(
-            `“${title}” was created, but could not be linked to the selected plan or goal: ${error instanceof Error ? error.message : 'something went wrong'}`,
+            t('“{title}” was created, but could not be linked to the selected plan or goal: {reason}', {
+              title,
+              reason: error instanceof Error ? error.message : t('something went wrong'),
+            }),
           );
         });
       }
@@ -51,10 +55,10 @@ export function NewTask({ project, state, narrowed }: NewTaskProps) {
         ref={opener}
         type="button"
         className="plain small"
-        aria-label={`New task in ${STATES[state]}`}
+        aria-label={t('New task in {state}', { state: STATES[state] })}
         onClick={() => setOpen(true)}
       >
-        <Plus className="icon" /> New task
+        <Plus className="icon" /> {t('New task')}
       </button>
     );
   }
@@ -77,17 +81,17 @@ export function NewTask({ project, state, narrowed }: NewTaskProps) {
       <input
         autoFocus
         required
-        aria-label={`Title of the new task in ${STATES[state]}`}
-        placeholder="What needs to be done"
+        aria-label={t('Title of the new task in {state}', { state: STATES[state] })}
+        placeholder={t('What needs to be done')}
         value={title}
         onChange={(event) => setTitle(event.target.value)}
       />
       <div className="controls">
         <button type="submit" className="small primary" disabled={make.isPending}>
-          Create task
+          {t('Create task')}
         </button>
         <button type="button" className="plain small" onClick={() => setOpen(false)}>
-          Close
+          {t('Close')}
         </button>
       </div>
       {make.isError ? <ErrorNote error={make.error} /> : null}

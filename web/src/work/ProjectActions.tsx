@@ -4,6 +4,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { api, ifMatch } from '../api/http';
 import { confirmed, Dialog } from '../ui/Dialog';
+import { t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
 import { toast } from '../ui/toasts';
 import { type Entity, graphKey, projectKey } from './board';
@@ -17,7 +18,7 @@ export function ProjectActions({ project }: { project: Entity }) {
   const remove = useMutation({
     mutationFn: () => api(`/api/onto/projects/${project.id}`, { method: 'DELETE', headers: FROM_HERE }),
     onSuccess: async () => {
-      toast(`Deleted “${project.name}”.`);
+      toast(t('Deleted “{name}”.', { name: project.name }));
       await navigate({ to: '/work' });
       queries.removeQueries({ queryKey: graphKey(project.id) });
       queries.removeQueries({ queryKey: projectKey(project.id) });
@@ -26,9 +27,9 @@ export function ProjectActions({ project }: { project: Entity }) {
   });
   const ask = async () => {
     const isAgreed = await confirmed({
-      title: `Delete “${project.name}”?`,
-      detail: 'Its tasks, documents, plans and goals are deleted too. This can’t be undone.',
-      action: 'Delete project',
+      title: t('Delete “{name}”?', { name: project.name }),
+      detail: t('Its tasks, documents, plans and goals are deleted too. This can’t be undone.'),
+      action: t('Delete project'),
     });
     if (isAgreed) remove.mutate();
   };
@@ -36,10 +37,10 @@ export function ProjectActions({ project }: { project: Entity }) {
     <>
       <div className="actions">
         <button type="button" onClick={() => setRenaming(true)}>
-          Rename project
+          {t('Rename project')}
         </button>
         <button type="button" disabled={remove.isPending} onClick={() => void ask()}>
-          Delete project
+          {t('Delete project')}
         </button>
       </div>
       {remove.isError ? <ErrorNote error={remove.error} /> : null}
@@ -82,26 +83,27 @@ function Rename({ project, onClose }: { project: Entity; onClose: () => void }) 
     rename.mutate();
   };
   return (
-    <Dialog title="Rename project" className="narrow" onClose={onClose}>
+    <Dialog title={t('Rename project')} className="narrow" onClose={onClose}>
       <form className="editor" onSubmit={submit}>
         <label>
-          Name{' '}
+          {t('Name')}{' '}
           <input autoFocus required pattern=".*\S.*" value={name} onChange={(event) => setName(event.target.value)} />
         </label>
         {isConflict(rename.error) ? (
           <p className="note bad" role="alert">
-            The project was not renamed: another user changed it in the meantime. Click “Save” again to rename the
-            current version.
+            {t(
+              'The project was not renamed: another user changed it in the meantime. Click “Save” again to rename the current version.',
+            )}
           </p>
         ) : rename.isError ? (
           <ErrorNote error={rename.error} />
         ) : null}
         <div className="controls">
           <button type="submit" className="primary" disabled={rename.isPending}>
-            Save
+            {t('Save')}
           </button>
           <button type="button" onClick={onClose}>
-            Cancel
+            {t('Cancel')}
           </button>
         </div>
       </form>

@@ -1,6 +1,7 @@
 // The header of a project's views: its name, state, actions and sections.
 import { Link } from '@tanstack/react-router';
 import { useMe } from '../api/me';
+import { t } from '../ui/language';
 import { State } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import type { Entity } from './board';
@@ -14,20 +15,24 @@ export function ProjectHead({ project }: { project: Entity }) {
   return (
     <>
       <div className="title">
-        <h1>{project.name}</h1>
+        <h1 dir="auto">{project.name}</h1>
         <State state={project.stateKey} />
         {mayWrite ? <ProjectActions project={project} /> : null}
       </div>
-      {description ? <p className="about-page quiet">{description}</p> : null}
-      <nav className="parts" aria-label="Project sections">
+      {description ? (
+        <p dir="auto" className="about-page quiet">
+          {description}
+        </p>
+      ) : null}
+      <nav className="parts" aria-label={t('Project sections')}>
         <Link to="/work/$projectId" params={params} activeOptions={{ exact: true, includeSearch: false }}>
-          Board
+          {t('Board')}
         </Link>
         <Link to="/work/$projectId/documents" params={params}>
-          Documents
+          {t('Documents')}
         </Link>
         <Link to="/graph/$id" params={{ id: project.id }}>
-          In the graph
+          {t('In the graph')}
         </Link>
       </nav>
     </>

@@ -8,6 +8,7 @@ import { useMe } from '../api/me';
 import { More, usePages } from '../api/pages';
 import { Empty } from '../ui/Empty';
 import { Failed } from '../ui/Failed';
+import { rich, t } from '../ui/language';
 import { Ago, ErrorNote, ReadOnlyKey, State, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import type { Entity } from './board';
@@ -15,19 +16,21 @@ import { FROM_HERE } from './moves';
 import './work.css';
 
 export function ProjectList() {
-  useTitle('Projects');
+  useTitle(t('Projects'));
   const me = useMe();
   const mayWrite = me.scopes.includes('write');
   const projects = usePages<Entity>(['work-projects'], '/api/onto/projects');
   return (
     <main id="main" className="page">
-      <h1>Projects</h1>
+      <h1>{t('Projects')}</h1>
       {projects.reading.isError ? <Failed reading={projects.reading} /> : null}
-      {projects.reading.isPending ? <Waiting what="projects" /> : null}
+      {projects.reading.isPending ? <Waiting what={t('projects')} /> : null}
       {projects.reading.isSuccess && projects.items.length === 0 ? (
-        <Empty icon={FolderKanban} title="No projects yet">
-          A project has a board of tasks, and documents. Agents create projects with <code>create_onto_project</code>.{' '}
-          {mayWrite ? 'Enter a name to create one.' : <ReadOnlyKey action="Creating projects" />}
+        <Empty icon={FolderKanban} title={t('No projects yet')}>
+          {rich('A project has a board of tasks, and documents. Agents create projects with {tool}.', {
+            tool: <code>create_onto_project</code>,
+          })}{' '}
+          {mayWrite ? t('Enter a name to create one.') : <ReadOnlyKey action={t('Creating projects')} />}
         </Empty>
       ) : null}
       {mayWrite ? <NewProject /> : null}
@@ -35,16 +38,16 @@ export function ProjectList() {
         <table>
           <thead>
             <tr>
-              <th scope="col">Project</th>
-              <th scope="col">State</th>
-              <th scope="col">Updated</th>
+              <th scope="col">{t('Project')}</th>
+              <th scope="col">{t('State')}</th>
+              <th scope="col">{t('Updated')}</th>
             </tr>
           </thead>
           <tbody>
             {projects.items.map((project) => (
               <tr key={project.id} className="leads">
                 <td>
-                  <Link to="/work/$projectId" params={{ projectId: project.id }} className="row-link">
+                  <Link dir="auto" to="/work/$projectId" params={{ projectId: project.id }} className="row-link">
                     {project.name}
                   </Link>
                 </td>
@@ -86,9 +89,15 @@ function NewProject() {
   return (
     <>
       <form className="search" onSubmit={submit}>
-        <input name="name" required pattern=".*\S.*" aria-label="New project name" placeholder="New project name" />
+        <input
+          name="name"
+          required
+          pattern=".*\S.*"
+          aria-label={t('New project name')}
+          placeholder={t('New project name')}
+        />
         <button type="submit" className="primary" disabled={make.isPending}>
-          Create project
+          {t('Create project')}
         </button>
       </form>
       {make.isError ? <ErrorNote error={make.error} /> : null}

@@ -1,14 +1,19 @@
 // A task on the board. It moves by dragging, by Shift and arrow keys, or by its menu; arrow keys alone go from card to card.
 import { Link } from '@tanstack/react-router';
 import { type KeyboardEvent, useRef } from 'react';
-import { type Card, IN_ORDER, isOver, STATES, type TaskState } from './board';
+import { BACKWARD, FORWARD } from '../ui/arrows';
+import { t } from '../ui/language';
+import { type Card, DAY_LOCALE, IN_ORDER, isOver, STATES, type TaskState } from './board';
 import { useDraggable } from './dragging';
+
+/** How many columns an arrow key leads on. The first column is where lines of text begin. */
+const BY: Record<string, number> = { [BACKWARD]: -1, [FORWARD]: 1 };
 
 interface TaskCardProps {
   card: Card;
   mayWrite: boolean;
   move: (to: TaskState) => void;
-  /** How many columns to the right. */
+  /** How many columns on. */
   step: (by: number) => void;
 }
 
@@ -19,7 +24,7 @@ export function TaskCard({ card, mayWrite, move, step }: TaskCardProps) {
   const onKeyDown = (event: KeyboardEvent<HTMLElement>) => {
     // In a menu, arrow keys are the menu's.
     if (event.target instanceof HTMLSelectElement || event.altKey || event.ctrlKey || event.metaKey) return;
-    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const by = BY[event.key];
     if (event.shiftKey) {
       if (by === undefined || !mayWrite) return;
       step(by);
@@ -40,6 +45,7 @@ export function TaskCard({ card, mayWrite, move, step }: TaskCardProps) {
       <Link
         to="/work/$projectId/tasks/$taskId"
         params={{ projectId: task.projectId, taskId: task.id }}
+        dir="auto"
         data-part="title"
         draggable={false}
         aria-keyshortcuts={mayWrite ? 'Shift+ArrowLeft Shift+ArrowRight' : undefined}
@@ -51,21 +57,34 @@ export function TaskCard({ card, mayWrite, move, step }: TaskCardProps) {
           {[
             priority === null ? null : (
               <span key="priority" className="badge">
-                priority {priority}
+                {t('priority {priority}', { priority })}
               </span>
             ),
             dueAt === null ? null : (
               <time key="due" dateTime={dueAt} className={isLate ? 'late' : undefined}>
-                {isLate ? 'was due' : 'due'}{' '}
-                {new Date(dueAt).toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })}
+                {t(isLate ? 'was due {day}' : 'due {day}', {
+                  day: new Date(dueAt).toLocaleDateString(DAY_LOCALE, {
+                    day: 'numeric',
+                    month: 'short',
+                    year: 'numeric',
+                  }),
+                })}
               </time>
             ),
             waitsFor.length === 0 ? null : (
-              <span key="waits">waits for {waitsFor.length > 1 ? `${waitsFor.length} tasks` : `“${waitsFor[0]}”`}</span>
+              <span key="waits">
+                {waitsFor.length > 1
+                  ? t('waits for {count, plural, one {# task} other {# tasks}}', { count: waitsFor.length })
+                  : t('waits for “{name}”', { name: waitsFor[0] ?? '' })}
+              </span>
             ),
-            assignee === '' ? null : <span key="assignee">{assignee}</span>,
+            assignee === '' ? null : (
+              <span key="assignee" dir="auto">
+                {assignee}
+              </span>
+            ),
             ...labels.map((label) => (
-              <span key={`label ${label}`} className="badge">
+              <span key={`label ${label}`} className="badge" dir="auto">
                 {label}
               </span>
             )),
@@ -76,7 +95,7 @@ export function TaskCard({ card, mayWrite, move, step }: TaskCardProps) {
         <select
           className="small"
           data-part="state"
-          aria-label={`State of ${task.name}`}
+          aria-label={t('State of {name}', { name: task.name })}
           value={task.stateKey}
           onChange={(event) => move(event.target.value as TaskState)}
         >

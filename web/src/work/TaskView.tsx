@@ -8,16 +8,23 @@ import { Markdown } from '../chat/Markdown';
 import { confirmed } from '../ui/Dialog';
 import { Fact, Facts } from '../ui/Facts';
 import { LoadFailed } from '../ui/LoadFailed';
+import { number, rich, t } from '../ui/language';
 import { Ago, ErrorNote, ReadOnlyKey, State, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import { toast } from '../ui/toasts';
-import { detailsOf, type Entity, type Graph, graphKey, IN_ORDER, ofType, STATES } from './board';
+import { DAY_LOCALE, detailsOf, type Entity, type Graph, graphKey, IN_ORDER, ofType, STATES } from './board';
 import { isConflict } from './documents/document';
 import { FROM_HERE } from './moves';
 import { changesOf, draftOf, type TaskDraft } from './taskDraft';
 import './work.css';
 
-const PRIORITIES = ['1 (most urgent)', '2', '3', '4', '5 (least urgent)'];
+const PRIORITIES = [
+  t('{priority} (most urgent)', { priority: 1 }),
+  number(2),
+  number(3),
+  number(4),
+  t('{priority} (least urgent)', { priority: 5 }),
+];
 
 export function TaskView() {
   const { projectId, taskId } = useParams({ from: '/work/$projectId/tasks/$taskId' });
@@ -34,26 +41,29 @@ export function TaskView() {
     queryKey: graphKey(projectId),
     queryFn: ({ signal }) => api<Graph>(`/api/onto/projects/${projectId}/graph`, { signal }),
   });
-  useTitle(task.data?.name ?? 'Task');
-  if (task.isPending) return <Waiting what="the task" />;
-  if (task.isError) return <LoadFailed reading={task} what="This task" />;
+  useTitle(task.data?.name ?? t('Task'));
+  if (task.isPending) return <Waiting what={t('the task')} />;
+  if (task.isError) return <LoadFailed reading={task} what={t('This task')} />;
   return (
     <main id="main" className="page">
       <div className="title">
-        <h1>{task.data.name}</h1>
+        <h1 dir="auto">{task.data.name}</h1>
         <State state={task.data.stateKey} />
         {mayWrite ? <Remove task={task.data} /> : null}
       </div>
-      <nav className="parts" aria-label="Task sections">
+      <nav className="parts" aria-label={t('Task sections')}>
         <Link to="/work/$projectId" params={{ projectId }}>
-          Board{graph.data ? ` of ${graph.data.project.name}` : ''}
+          {graph.data ? t('Board of {project}', { project: graph.data.project.name }) : t('Board')}
         </Link>
         <Link to="/graph/$id" params={{ id: taskId }}>
-          In the graph
+          {t('In the graph')}
         </Link>
       </nav>
       <p className="quiet">
-        Version {task.data.version}, <Ago at={task.data.updatedAt} />
+        {rich('Version {version}, {when}', {
+          version: String(task.data.version),
+          when: <Ago at={task.data.updatedAt} />,
+        })}
       </p>
       {graph.data ? <Dependencies task={task.data} graph={graph.data} /> : null}
       {mayWrite ? <TaskForm key={taskId} task={task.data} graph={graph.data} /> : <Read task={task.data} />}
@@ -68,20 +78,24 @@ function Remove({ task }: { task: Entity }) {
   const remove = useMutation({
     mutationFn: () => api(`/api/onto/tasks/${id}`, { method: 'DELETE', headers: FROM_HERE }),
     onSuccess: async () => {
-      toast(`Deleted “${name}”.`);
+      toast(t('Deleted “{name}”.', { name }));
       await navigate({ to: '/work/$projectId', params: { projectId } });
       await queries.invalidateQueries({ queryKey: graphKey(projectId) });
     },
   });
   const ask = async () => {
-    const request = { title: `Delete “${name}”?`, detail: 'Its links are deleted too.', action: 'Delete task' };
+    const request = {
+      title: t('Delete “{name}”?', { name }),
+      detail: t('Its links are deleted too.'),
+      action: t('Delete task'),
+    };
     if (await confirmed(request)) remove.mutate();
   };
   return (
     <>
       <div className="actions">
         <button type="button" disabled={remove.isPending} onClick={() => void ask()}>
-          Delete task
+          {t('Delete task')}
         </button>
       </div>
       {remove.isError ? <ErrorNote error={remove.error} /> : null}
@@ -95,8 +109,8 @@ function Dependencies({ task, graph }: { task: Entity; graph: Graph }) {
   const tasks = ofType(graph, 'task');
   const named = (ids: string[]) => tasks.filter(({ id }) => ids.includes(id));
   const groups = [
-    ['Waits for', named(links.filter(({ source }) => source.id === task.id).map(({ target }) => target.id))],
-    ['Blocks', named(links.filter(({ target }) => target.id === task.id).map(({ source }) => source.id))],
+    [t('Waits for'), named(links.filter(({ source }) => source.id === task.id).map(({ target }) => target.id))],
+    [t('Blocks'), named(links.filter(({ target }) => target.id === task.id).map(({ source }) => source.id))],
   ] as const;
   if (groups.every(([, others]) => others.length === 0)) return null;
   return (
@@ -106,7 +120,7 @@ function Dependencies({ task, graph }: { task: Entity; graph: Graph }) {
           <Fact key={name} name={name}>
             {others.map(({ id, name: called, projectId, stateKey }) => (
               <div key={id}>
-                <Link to="/work/$projectId/tasks/$taskId" params={{ projectId, taskId: id }}>
+                <Link dir="auto" to="/work/$projectId/tasks/$taskId" params={{ projectId, taskId: id }}>
                   {called}
                 </Link>{' '}
                 <State state={stateKey} />
@@ -124,14 +138,14 @@ function Read({ task }: { task: Entity }) {
   return (
     <>
       <Facts>
-        <Fact name="Priority">{priority ?? 'None'}</Fact>
-        <Fact name="Due date">{dueAt === null ? 'None' : new Date(dueAt).toLocaleDateString('en-GB')}</Fact>
-        <Fact name="Assignee">{assignee || 'None'}</Fact>
-        <Fact name="Labels">{labels.join(', ') || 'None'}</Fact>
+        <Fact name={t('Priority')}>{priority === null ? t('None') : number(priority)}</Fact>
+        <Fact name={t('Due date')}>{dueAt === null ? t('None') : new Date(dueAt).toLocaleDateString(DAY_LOCALE)}</Fact>
+        <Fact name={t('Assignee')}>{assignee || t('None')}</Fact>
+        <Fact name={t('Labels')}>{labels.join(', ') || t('None')}</Fact>
       </Facts>
-      {description ? <Markdown text={description} isLive={false} /> : <p className="quiet">No description.</p>}
+      {description ? <Markdown text={description} isLive={false} /> : <p className="quiet">{t('No description.')}</p>}
       <p className="quiet">
-        <ReadOnlyKey action="Changing tasks" />
+        <ReadOnlyKey action={t('Changing tasks')} />
       </p>
     </>
   );
@@ -162,7 +176,7 @@ function TaskForm({ task, graph }: { task: Entity; graph: Graph | undefined }) {
     onMutate: () => setStatus(''),
     onSuccess: async (now) => {
       take(now);
-      setStatus('Saved.');
+      setStatus(t('Saved.'));
       await queries.invalidateQueries({ queryKey: graphKey(task.projectId) });
     },
     onError: async (error) => {
@@ -173,7 +187,7 @@ function TaskForm({ task, graph }: { task: Entity; graph: Graph | undefined }) {
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (isChanged && !save.isPending) save.mutate();
-    else setStatus('No changes to save.');
+    else setStatus(t('No changes to save.'));
   };
   const set = (change: Partial<TaskDraft>) => {
     setStatus('');
@@ -184,16 +198,16 @@ function TaskForm({ task, graph }: { task: Entity; graph: Graph | undefined }) {
   return (
     <form className="editor" onSubmit={submit}>
       <label>
-        Title{' '}
+        {t('Title')}{' '}
         <input required pattern=".*\S.*" value={draft.title} onChange={(event) => set({ title: event.target.value })} />
       </label>
       <label>
-        Description (Markdown){' '}
+        {t('Description (Markdown)')}{' '}
         <textarea rows={6} value={draft.description} onChange={(event) => set({ description: event.target.value })} />
       </label>
       <div className="fields">
         <label>
-          State{' '}
+          {t('State')}{' '}
           <select value={draft.stateKey} onChange={(event) => set({ stateKey: event.target.value })}>
             {IN_ORDER.map((state) => (
               <option key={state} value={state}>
@@ -203,9 +217,9 @@ function TaskForm({ task, graph }: { task: Entity; graph: Graph | undefined }) {
           </select>
         </label>
         <label>
-          Priority{' '}
+          {t('Priority')}{' '}
           <select value={draft.priority} onChange={(event) => set({ priority: event.target.value })}>
-            <option value="">None</option>
+            <option value="">{t('None')}</option>
             {PRIORITIES.map((words, nth) => (
               <option key={words} value={nth + 1}>
                 {words}
@@ -214,12 +228,12 @@ function TaskForm({ task, graph }: { task: Entity; graph: Graph | undefined }) {
           </select>
         </label>
         <label>
-          Due date <input type="date" value={draft.due} onChange={(event) => set({ due: event.target.value })} />
+          {t('Due date')} <input type="date" value={draft.due} onChange={(event) => set({ due: event.target.value })} />
         </label>
       </div>
       <div className="fields">
         <label>
-          Assignee{' '}
+          {t('Assignee')}{' '}
           <input
             list={people}
             maxLength={200}
@@ -233,15 +247,16 @@ function TaskForm({ task, graph }: { task: Entity; graph: Graph | undefined }) {
           </datalist>
         </label>
         <label>
-          Labels (separated by commas){' '}
+          {t('Labels (separated by commas)')}{' '}
           <input maxLength={1_000} value={draft.labels} onChange={(event) => set({ labels: event.target.value })} />
         </label>
       </div>
       {isConflict(save.error) ? (
         <div className="note bad" role="alert">
           <p>
-            Your changes were not saved: another user changed the task in the meantime. Click “Save” again to apply them
-            to the current version.
+            {t(
+              'Your changes were not saved: another user changed the task in the meantime. Click “Save” again to apply them to the current version.',
+            )}
           </p>
           <button
             type="button"
@@ -250,7 +265,7 @@ function TaskForm({ task, graph }: { task: Entity; graph: Graph | undefined }) {
               save.reset();
             }}
           >
-            Discard my changes and reload
+            {t('Discard my changes and reload')}
           </button>
         </div>
       ) : save.isError ? (
@@ -258,7 +273,7 @@ function TaskForm({ task, graph }: { task: Entity; graph: Graph | undefined }) {
       ) : null}
       <div className="controls">
         <button type="submit" className="primary" disabled={save.isPending}>
-          Save
+          {t('Save')}
         </button>
         <span className="quiet" role="status">
           {status}

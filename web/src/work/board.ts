@@ -1,19 +1,23 @@
 // Reads a project of the work graph as a board: its tasks by state, filtered by a plan or a goal.
 import type { Schemas } from '../api/http';
+import { LOCALE, language, t } from '../ui/language';
 
 export type Graph = Schemas['WorkGraph'];
 export type Entity = Schemas['WorkEntity'];
 
 /** The states of tasks, in the order in which they are gone through, and what they are called. */
 export const STATES = {
-  todo: 'To do',
-  in_progress: 'In progress',
-  blocked: 'Blocked',
-  done: 'Done',
-  cancelled: 'Cancelled',
-} as const;
+  todo: t('To do'),
+  in_progress: t('In progress'),
+  blocked: t('Blocked'),
+  done: t('Done'),
+  cancelled: t('Cancelled'),
+};
 export type TaskState = keyof typeof STATES;
 export const IN_ORDER = Object.keys(STATES) as TaskState[];
+
+/** The locale of due dates: in English, the day comes first. */
+export const DAY_LOCALE = language === 'en' ? 'en-GB' : LOCALE;
 
 /** States of tasks, plans and milestones that no longer block others. */
 const OVER = ['done', 'cancelled', 'completed', 'abandoned'];

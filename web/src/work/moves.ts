@@ -2,6 +2,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { api, ifMatch, Problem } from '../api/http';
+import { t } from '../ui/language';
 import { changed, type Entity, type Graph, graphKey, IN_ORDER, STATES, type TaskState } from './board';
 
 /** Marks the versions that result from changes made here. */
@@ -14,7 +15,7 @@ export interface Move {
 
 interface Moves {
   move: (move: Move) => void;
-  /** How many columns to the right. */
+  /** How many columns on. */
   step: (id: string, by: number) => void;
   /** What was done last, in words. */
   done: string;
@@ -65,11 +66,11 @@ export function useMoves(projectId: string): Moves {
       await queries.cancelQueries({ queryKey: key });
       show(task.id, to);
     },
-    onSuccess: (_, { task, to }) => setDone(`Moved “${task.name}” to ${STATES[to]}.`),
+    onSuccess: (_, { task, to }) => setDone(t('Moved “{name}” to {state}.', { name: task.name, state: STATES[to] })),
     onError: (error, { task }) => {
       show(task.id, task.stateKey);
       setDone('');
-      setUndone(`“${task.name}” was not moved: ${reason(error)}`);
+      setUndone(t('“{name}” was not moved: {reason}', { name: task.name, reason: reason(error) }));
     },
     onSettled: () => {
       // While others are under way, it would show them where they were.
@@ -95,8 +96,8 @@ export function useMoves(projectId: string): Moves {
 
 /** Why a change of a task was refused, in words. */
 function reason(error: Error): string {
-  if (!(error instanceof Problem)) return 'the server did not respond. Try again.';
+  if (!(error instanceof Problem)) return t('the server did not respond. Try again.');
   if (error.code === 'version_conflict')
-    return 'someone else changed it in the meantime. The current version is shown. Move it again if needed.';
-  return error.status === 404 ? 'it was deleted in the meantime.' : `${error.message} (${error.code}).`;
+    return t('someone else changed it in the meantime. The current version is shown. Move it again if needed.');
+  return error.status === 404 ? t('it was deleted in the meantime.') : `${error.message} (${error.code}).`;
 }

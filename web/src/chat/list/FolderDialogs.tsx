@@ -2,6 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react';
 import { Dialog } from '../../ui/Dialog';
+import { t } from '../../ui/language';
 import { ErrorNote } from '../../ui/parts';
 import { saveFolder, useFolders } from './chats';
 
@@ -46,7 +47,7 @@ function FormDialog({ title, action, onSubmit, onClose, children }: FormProps) {
         {error ? <ErrorNote error={error} /> : null}
         <div className="controls">
           <button type="button" onClick={onClose}>
-            Cancel
+            {t('Cancel')}
           </button>
           <button type="submit" className="primary" disabled={isBusy}>
             {action}
@@ -68,15 +69,15 @@ export function NameFolder({ folder, onSaved, onClose }: NameProps) {
   const [name, setName] = useState(folder?.name ?? '');
   return (
     <FormDialog
-      title={folder ? 'Rename folder' : 'New folder'}
-      action={folder ? 'Rename folder' : 'Create folder'}
+      title={folder ? t('Rename folder') : t('New folder')}
+      action={folder ? t('Rename folder') : t('Create folder')}
       onSubmit={async () => {
         await saveFolder(name.trim(), folder?.id);
         await onSaved();
       }}
       onClose={onClose}
     >
-      <NameField label="Name" name={name} onChange={setName} />
+      <NameField label={t('Name')} name={name} onChange={setName} />
     </FormDialog>
   );
 }
@@ -94,7 +95,7 @@ function NameField({ label, name, onChange }: NameFieldProps) {
       <input
         required
         pattern=".*\S.*"
-        title="Enter a name"
+        title={t('Enter a name')}
         maxLength={NAME_MAX}
         value={name}
         onChange={(event) => onChange(event.target.value)}
@@ -133,19 +134,19 @@ export function MoveToFolder({ title, from, onMove, onClose }: MoveProps) {
   const option = (value: string, label: string) => (
     <label key={value} className="option">
       <input type="radio" name="folder" value={value} checked={choice === value} onChange={() => setChoice(value)} />
-      <span>{label}</span>
+      <span dir="auto">{label}</span>
     </label>
   );
   return (
-    <FormDialog title={title} action="Move" onSubmit={move} onClose={onClose}>
+    <FormDialog title={title} action={t('Move')} onSubmit={move} onClose={onClose}>
       {folders.error ? <ErrorNote error={folders.error} /> : null}
       <fieldset className="folder-options">
-        <legend className="hidden">Folder</legend>
-        {option(NO_FOLDER, 'No folder')}
+        <legend className="hidden">{t('Folder')}</legend>
+        {option(NO_FOLDER, t('No folder'))}
         {(folders.data ?? []).map(({ id, name }) => option(id, name))}
-        {option(NEW_FOLDER, 'New folder')}
+        {option(NEW_FOLDER, t('New folder'))}
       </fieldset>
-      {choice === NEW_FOLDER ? <NameField label="Name of the new folder" name={name} onChange={setName} /> : null}
+      {choice === NEW_FOLDER ? <NameField label={t('Name of the new folder')} name={name} onChange={setName} /> : null}
     </FormDialog>
   );
 }

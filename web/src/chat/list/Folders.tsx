@@ -7,6 +7,7 @@ import * as localStore from '../../api/localStore';
 import { More } from '../../api/pages';
 import { IconButton } from '../../ui/Button';
 import { confirmed } from '../../ui/Dialog';
+import { t } from '../../ui/language';
 import { Menu, MenuItem } from '../../ui/Menu';
 import { ErrorNote } from '../../ui/parts';
 import { toast } from '../../ui/toasts';
@@ -34,7 +35,7 @@ export function Folders({ folders, onRename, onChanged }: Props) {
   const remove = useMutation({
     mutationFn: ({ id }: Folder) => api(`/api/conversation-folders/${id}`, { method: 'DELETE' }),
     onSuccess: async (_, { name }) => {
-      toast(`Folder “${name}” deleted.`);
+      toast(t('Folder “{name}” deleted.', { name }));
       await onChanged();
     },
   });
@@ -50,9 +51,13 @@ export function Folders({ folders, onRename, onChanged }: Props) {
     const count = folder.conversations;
     const detail =
       count === 0
-        ? 'It contains no chats, apart from archived ones. Archived chats are kept, without a folder.'
-        : `Its ${count === 1 ? 'chat is' : `${count} chats are`} kept, without a folder. Only the folder is deleted.`;
-    const isAgreed = await confirmed({ title: `Delete the folder “${folder.name}”?`, detail, action: 'Delete folder' });
+        ? t('It contains no chats, apart from archived ones. Archived chats are kept, without a folder.')
+        : t(
+            '{count, plural, one {Its chat is kept, without a folder.} other {Its # chats are kept, without a folder.}} Only the folder is deleted.',
+            { count },
+          );
+    const title = t('Delete the folder “{name}”?', { name: folder.name });
+    const isAgreed = await confirmed({ title, detail, action: t('Delete folder') });
     actions.keepAt(folder.id);
     if (isAgreed) remove.mutate(folder);
   };
@@ -86,7 +91,7 @@ function OneFolder({ folder: { id, name }, isOpen, onToggle, onRename, onRemove 
   const tabIndex = id === stop ? 0 : -1;
   const Chevron = isOpen ? ChevronDown : ChevronRight;
   return (
-    <section aria-label={`Folder ${name}`}>
+    <section aria-label={t('Folder {name}', { name })}>
       <h3 className="folder" data-row={id} onFocus={() => actions.onFocus(id)}>
         <button
           type="button"
@@ -97,19 +102,26 @@ function OneFolder({ folder: { id, name }, isOpen, onToggle, onRename, onRemove 
           onClick={onToggle}
         >
           <Chevron className="icon" />
-          <span className="name">{name}</span>
+          <span dir="auto" className="name">
+            {name}
+          </span>
         </button>
         <span className="row-actions">
           <Menu
             trigger={
-              <IconButton icon={Ellipsis} label="Actions" name={`Actions for the folder ${name}`} tabIndex={tabIndex} />
+              <IconButton
+                icon={Ellipsis}
+                label={t('Actions')}
+                name={t('Actions for the folder {name}', { name })}
+                tabIndex={tabIndex}
+              />
             }
           >
             <MenuItem icon={Pencil} onSelect={onRename}>
-              Rename folder
+              {t('Rename folder')}
             </MenuItem>
             <MenuItem icon={Trash2} isDangerous onSelect={onRemove}>
-              Delete folder
+              {t('Delete folder')}
             </MenuItem>
           </Menu>
         </span>
@@ -124,7 +136,9 @@ function Contents({ id }: { id: string }) {
   return (
     <div className="contents">
       {chats.reading.error ? <ErrorNote error={chats.reading.error} /> : null}
-      {chats.reading.isSuccess && chats.items.length === 0 ? <p className="quiet">No chats in this folder.</p> : null}
+      {chats.reading.isSuccess && chats.items.length === 0 ? (
+        <p className="quiet">{t('No chats in this folder.')}</p>
+      ) : null}
       <ChatRows items={chats.items} />
       <More of={chats} />
     </div>

@@ -4,6 +4,7 @@ import { useEffect, useState } from 'react';
 import type { Schemas } from '../../api/http';
 import { More, usePages } from '../../api/pages';
 import { Failed } from '../../ui/Failed';
+import { rich, t } from '../../ui/language';
 import { Ago } from '../../ui/parts';
 import { reveal } from '../linked';
 import { shownTitle } from '../titles';
@@ -52,23 +53,28 @@ export function Found({ words }: { words: string }) {
   const isEmpty = messages.reading.isSuccess && messages.items.length === 0 && !areChatsShown;
   return (
     <>
-      <div className="filters" role="group" aria-label="Filter messages">
-        <select className="small" aria-label="Author" value={role} onChange={(event) => setRole(event.target.value)}>
-          <option value="">Any author</option>
-          <option value="user">You</option>
-          <option value="assistant">Agents</option>
+      <div className="filters" role="group" aria-label={t('Filter messages')}>
+        <select
+          className="small"
+          aria-label={t('Author')}
+          value={role}
+          onChange={(event) => setRole(event.target.value)}
+        >
+          <option value="">{t('Any author')}</option>
+          <option value="user">{t('You')}</option>
+          <option value="assistant">{t('Agents')}</option>
         </select>
         <select
           className="small"
-          aria-label="Search in"
+          aria-label={t('Search in')}
           value={place}
           onChange={(event) => setPlace(event.target.value)}
         >
-          <option value={ANYWHERE}>All chats</option>
-          <option value={NOT_ARCHIVED}>Not archived</option>
-          <option value={ARCHIVED}>Archived</option>
+          <option value={ANYWHERE}>{t('All chats')}</option>
+          <option value={NOT_ARCHIVED}>{t('Not archived')}</option>
+          <option value={ARCHIVED}>{t('Archived')}</option>
           {folders.data && folders.data.length > 0 ? (
-            <optgroup label="Folders">
+            <optgroup label={t('Folders')}>
               {folders.data.map(({ id, name }) => (
                 <option key={id} value={id}>
                   {name}
@@ -79,32 +85,32 @@ export function Found({ words }: { words: string }) {
         </select>
       </div>
       {areChatsShown ? (
-        <section aria-label="Chats">
-          <h3>Chats</h3>
+        <section aria-label={t('Chats')}>
+          <h3>{t('Chats')}</h3>
           {isError ? <Failed reading={chats.reading} /> : null}
           <ChatRows items={chats.items} />
-          <More of={chats} label="Show more chats" />
+          <More of={chats} label={t('Show more chats')} />
         </section>
       ) : null}
       {messages.reading.isError || messages.items.length > 0 ? (
-        <section aria-label="Messages">
-          <h3>Messages</h3>
+        <section aria-label={t('Messages')}>
+          <h3>{t('Messages')}</h3>
           {messages.reading.isError ? <Failed reading={messages.reading} /> : null}
           <ul>
             {messages.items.map((hit) => (
               <FoundMessage key={hit.messageId} hit={hit} />
             ))}
           </ul>
-          <More of={messages} label="Show more messages" />
+          <More of={messages} label={t('Show more messages')} />
         </section>
       ) : null}
       <p className="quiet" role="status">
         {isSearching
-          ? 'Searching…'
+          ? t('Searching…')
           : isEmpty
             ? isFiltered
-              ? `No messages match “${words}” with these filters.`
-              : `No chats match “${words}”.`
+              ? t('No messages match “{words}” with these filters.', { words })
+              : t('No chats match “{words}”.', { words })
             : ''}
       </p>
     </>
@@ -123,10 +129,12 @@ function FoundMessage({ hit }: { hit: Hit }) {
         tabIndex={messageId === stop ? 0 : -1}
         onClick={() => reveal(messageId)}
       >
-        <span className="name">{shownTitle({ title, metadata: null })}</span>
+        <span dir="auto" className="name">
+          {shownTitle({ title, metadata: null })}
+        </span>
         <Snippet of={snippet} />
         <span className="quiet">
-          {role === 'user' ? 'You' : 'Agent'}, <Ago at={createdAt} />
+          {rich(role === 'user' ? 'You, {when}' : 'Agent, {when}', { when: <Ago at={createdAt} /> })}
         </span>
       </Link>
     </li>

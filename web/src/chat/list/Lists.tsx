@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router';
 import { ArrowLeft } from 'lucide-react';
 import { More } from '../../api/pages';
 import { IconButton } from '../../ui/Button';
+import { t } from '../../ui/language';
 import { ErrorNote } from '../../ui/parts';
 import { byDays } from '../days';
 import { keptChats } from '../kept';
@@ -38,14 +39,14 @@ export function AllChats({ unsent, onRenameFolder, onChanged }: AllChatsProps) {
     <>
       {error ? <ErrorNote error={error} /> : null}
       <Begun unsent={unsent} />
-      <Group name="Pinned" items={pinned.items} />
-      <More of={pinned} label="Load more pinned chats" />
+      <Group name={t('Pinned')} items={pinned.items} />
+      <More of={pinned} label={t('Load more pinned chats')} />
       <Folders folders={folders.data ?? []} onRename={onRenameFolder} onChanged={onChanged} />
       {byDays(others.items, marks).map(({ name, items }) => (
         <Group key={name} name={name} items={items} />
       ))}
       <p className="quiet" role="status">
-        {isEmpty ? 'Your chats will be listed here.' : ''}
+        {isEmpty ? t('Your chats will be listed here.') : ''}
       </p>
       <More of={others} />
     </>
@@ -67,13 +68,15 @@ function Begun({ unsent }: { unsent: readonly Unsent[] }) {
   );
   if (begun.length === 0) return null;
   return (
-    <ul aria-label="Not sent">
+    <ul aria-label={t('Not sent')}>
       {begun.map(({ place, message }) => (
         <li key={place} data-row={place} onFocus={() => actions.onFocus(place)}>
           <Link to="/new/$place" params={{ place }} tabIndex={place === stop ? 0 : -1}>
-            <span className="mark failed" role="img" aria-label="Not sent" />
-            <span className="name">{message}</span>
-            <span className="quiet">Not sent</span>
+            <span className="mark failed" role="img" aria-label={t('Not sent')} />
+            <span dir="auto" className="name">
+              {message}
+            </span>
+            <span className="quiet">{t('Not sent')}</span>
           </Link>
         </li>
       ))}
@@ -86,17 +89,17 @@ export function ArchivedChats({ onBack }: { onBack: () => void }) {
   const archived = useChats({ archived: 'only' });
   const { isSuccess, error } = archived.reading;
   return (
-    <section aria-label="Archived chats">
+    <section aria-label={t('Archived chats')}>
       <div className="list-title">
-        <IconButton icon={ArrowLeft} label="Back to all chats" onClick={onBack} />
-        <h3>Archived</h3>
+        <IconButton icon={ArrowLeft} label={t('Back to all chats')} onClick={onBack} />
+        <h3>{t('Archived')}</h3>
       </div>
       {error ? <ErrorNote error={error} /> : null}
       {byDays(archived.items, marks).map(({ name, items }) => (
         <Group key={name} name={name} items={items} />
       ))}
       <p className="quiet" role="status">
-        {isSuccess && archived.items.length === 0 ? 'No archived chats.' : ''}
+        {isSuccess && archived.items.length === 0 ? t('No archived chats.') : ''}
       </p>
       <More of={archived} />
     </section>

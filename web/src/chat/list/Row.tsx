@@ -15,6 +15,7 @@ import {
 } from 'lucide-react';
 import { memo, useRef, useState } from 'react';
 import { IconButton } from '../../ui/Button';
+import { t } from '../../ui/language';
 import { Menu, MenuItem, MenuLine } from '../../ui/Menu';
 import { toast } from '../../ui/toasts';
 import type { Mark } from '../activity';
@@ -22,7 +23,7 @@ import { shownTitle } from '../titles';
 import type { RowActions } from './actions';
 import type { Chat } from './chats';
 
-const MARKS: Record<Mark, string> = { running: 'Running', waiting: 'Waiting', failed: 'Failed' };
+const MARKS: Record<Mark, string> = { running: t('Running'), waiting: t('Waiting'), failed: t('Failed') };
 
 interface Props {
   chat: Chat;
@@ -62,9 +63,11 @@ export const Row = memo(function Row(props: Props) {
   const inside = (
     <>
       {mark ? <span className={`mark ${mark}`} role="img" aria-label={MARKS[mark]} /> : null}
-      {isUnread && !mark ? <span className="mark" role="img" aria-label="Unread" /> : null}
-      <span className="name">{shown}</span>
-      {isStuck ? <span className="quiet">Not sent</span> : null}
+      {isUnread && !mark ? <span className="mark" role="img" aria-label={t('Unread')} /> : null}
+      <span dir="auto" className="name">
+        {shown}
+      </span>
+      {isStuck ? <span className="quiet">{t('Not sent')}</span> : null}
     </>
   );
   return (
@@ -86,7 +89,14 @@ export const Row = memo(function Row(props: Props) {
           </Link>
           <span className="row-actions">
             <Menu
-              trigger={<IconButton icon={Ellipsis} label="Actions" name={`Actions for ${shown}`} tabIndex={tabIndex} />}
+              trigger={
+                <IconButton
+                  icon={Ellipsis}
+                  label={t('Actions')}
+                  name={t('Actions for {name}', { name: shown })}
+                  tabIndex={tabIndex}
+                />
+              }
               onCloseAutoFocus={(event) => {
                 // Renaming has taken the row's place.
                 if (isRenaming.current) event.preventDefault();
@@ -131,51 +141,51 @@ interface ActionsProps {
 function Actions({ chat, isUnread, actions, onRename }: ActionsProps) {
   const { id, marks } = chat;
   const copyLink = () =>
-    void navigator.clipboard?.writeText(new URL(`/c/${id}`, location.origin).href).then(() => toast('Link copied.'));
+    void navigator.clipboard?.writeText(new URL(`/c/${id}`, location.origin).href).then(() => toast(t('Link copied.')));
   return (
     <>
       {marks?.archived ? null : marks?.pinned ? (
         <MenuItem icon={PinOff} onSelect={() => actions.arrange(id, { pinned: false })}>
-          Unpin
+          {t('Unpin')}
         </MenuItem>
       ) : (
         <MenuItem icon={Pin} onSelect={() => actions.arrange(id, { pinned: true })}>
-          Pin
+          {t('Pin')}
         </MenuItem>
       )}
       <MenuItem icon={Pencil} onSelect={onRename}>
-        Rename
+        {t('Rename')}
       </MenuItem>
       <MenuItem icon={FolderInput} onSelect={() => actions.move(chat)}>
-        Move to folder
+        {t('Move to folder')}
       </MenuItem>
       {isUnread ? (
         <MenuItem icon={CircleCheck} onSelect={() => actions.markRead(id)}>
-          Mark as read
+          {t('Mark as read')}
         </MenuItem>
       ) : marks && marks.lastMessageSeq > 0 ? (
         <MenuItem icon={Circle} onSelect={() => actions.markUnread(id)}>
-          Mark as unread
+          {t('Mark as unread')}
         </MenuItem>
       ) : null}
       <MenuItem icon={Link2} onSelect={copyLink}>
-        Copy link
+        {t('Copy link')}
       </MenuItem>
       <MenuLine />
       {marks?.archived ? (
         <MenuItem
           icon={ArchiveRestore}
-          onSelect={() => actions.arrange(id, { archived: false }, 'Chat restored from the archive.')}
+          onSelect={() => actions.arrange(id, { archived: false }, t('Chat restored from the archive.'))}
         >
-          Unarchive
+          {t('Unarchive')}
         </MenuItem>
       ) : (
-        <MenuItem icon={Archive} onSelect={() => actions.arrange(id, { archived: true }, 'Chat archived.')}>
-          Archive
+        <MenuItem icon={Archive} onSelect={() => actions.arrange(id, { archived: true }, t('Chat archived.'))}>
+          {t('Archive')}
         </MenuItem>
       )}
       <MenuItem icon={Trash2} isDangerous onSelect={() => actions.remove(chat)}>
-        Delete
+        {t('Delete')}
       </MenuItem>
     </>
   );
@@ -199,7 +209,7 @@ function Rename({ title: before, onClose }: RenameProps) {
   };
   return (
     <input
-      aria-label="New name"
+      aria-label={t('New name')}
       autoFocus
       maxLength={500}
       value={title}

@@ -1,6 +1,6 @@
 // What can be done with the selected conversations, and what the last action did not do.
 import { Archive, ArchiveRestore, FolderInput, Trash2 } from 'lucide-react';
-import { counted } from './bulk';
+import { t } from '../../ui/language';
 
 interface BarProps {
   count: number;
@@ -18,8 +18,10 @@ export function SelectionBar(props: BarProps) {
   const { count, isArchive, undone, onAll, onArchive, onMove, onDelete, onEnd } = props;
   const isOff = count === 0;
   return (
-    <div className="selection" role="group" aria-label="Selected chats">
-      <p role="status">{count === 0 ? 'Select chats.' : `${counted(count)} selected`}</p>
+    <div className="selection" role="group" aria-label={t('Selected chats')}>
+      <p role="status">
+        {isOff ? t('Select chats.') : t('{count, plural, one {# chat} other {# chats}} selected', { count })}
+      </p>
       {undone.length > 0 ? (
         <div className="note bad" role="alert">
           {undone.map((words) => (
@@ -30,19 +32,19 @@ export function SelectionBar(props: BarProps) {
       <div className="controls">
         <button type="button" className="small" disabled={isOff} onClick={onArchive}>
           {isArchive ? <ArchiveRestore className="icon" /> : <Archive className="icon" />}
-          {isArchive ? 'Unarchive' : 'Archive'}
+          {isArchive ? t('Unarchive') : t('Archive')}
         </button>
         <button type="button" className="small" disabled={isOff} onClick={onMove}>
-          <FolderInput className="icon" /> Move
+          <FolderInput className="icon" /> {t('Move')}
         </button>
         <button type="button" className="small" disabled={isOff} onClick={onDelete}>
-          <Trash2 className="icon" /> Delete
+          <Trash2 className="icon" /> {t('Delete')}
         </button>
         <button type="button" className="plain small" onClick={onAll}>
-          Select all
+          {t('Select all')}
         </button>
         <button type="button" className="plain small" onClick={onEnd}>
-          Cancel
+          {t('Cancel')}
         </button>
       </div>
     </div>

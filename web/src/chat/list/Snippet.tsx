@@ -23,7 +23,7 @@ function piecesOf({ text, marks }: Schemas['SnippetBody']): Piece[] {
 
 export function Snippet({ of }: { of: Schemas['SnippetBody'] }) {
   return (
-    <span className="snippet">
+    <span dir="auto" className="snippet">
       {piecesOf(of).map(({ text, isFound }, nth) => (isFound ? <mark key={nth}>{text}</mark> : text))}
     </span>
   );

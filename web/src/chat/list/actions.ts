@@ -4,6 +4,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { useCallback, useMemo } from 'react';
 import { api, type Schemas } from '../../api/http';
 import { confirmed } from '../../ui/Dialog';
+import { t } from '../../ui/language';
 import { toast } from '../../ui/toasts';
 import { forgetDraft } from '../draft';
 import { forgetChat } from '../kept';
@@ -83,9 +84,9 @@ export function useActions({ current, onFocus, keepAt, move, select }: Options) 
       markRead: (id) => mark({ id, action: 'markRead' }),
       markUnread: (id) => mark({ id, action: 'markUnread' }),
       remove: (chat) => {
-        const title = `Delete “${shownTitle(chat)}”?`;
-        const detail = "This deletes all its messages and can't be undone.";
-        void confirmed({ title, detail, action: 'Delete chat' }).then((isAgreed) => {
+        const title = t('Delete “{title}”?', { title: shownTitle(chat) });
+        const detail = t("This deletes all its messages and can't be undone.");
+        void confirmed({ title, detail, action: t('Delete chat') }).then((isAgreed) => {
           keepAt(chat.id);
           if (isAgreed) remove(chat.id);
         });

@@ -2,6 +2,7 @@
 import { useRef, useState } from 'react';
 import type { Schemas } from '../../api/http';
 import { confirmed } from '../../ui/Dialog';
+import { message, t } from '../../ui/language';
 import { toast } from '../../ui/toasts';
 import { shownTitle } from '../titles';
 import { changeMany, type Outcome, useListed } from './chats';
@@ -9,19 +10,22 @@ import type { Selection } from './selection';
 
 type Action = Extract<Schemas['BulkAction'], 'archive' | 'unarchive' | 'move' | 'delete'>;
 
-const PAST: Record<Action, string> = {
-  archive: 'archived',
-  unarchive: 'restored from the archive',
-  move: 'moved',
-  delete: 'deleted',
+/** What was done with `count` chats. */
+const DONE: Record<Action, string> = {
+  archive: message('{count, plural, one {# chat} other {# chats}} archived.'),
+  unarchive: message('{count, plural, one {# chat} other {# chats}} restored from the archive.'),
+  move: message('{count, plural, one {# chat} other {# chats}} moved.'),
+  delete: message('{count, plural, one {# chat} other {# chats}} deleted.'),
 };
-/** Titles that a message names; of more, it gives the number. */
+/** With which chats it was not done. */
+const UNDONE: Record<Action, string> = {
+  archive: message('Not archived: {names}.'),
+  unarchive: message('Not restored from the archive: {names}.'),
+  move: message('Not moved: {names}.'),
+  delete: message('Not deleted: {names}.'),
+};
+/** Titles that a text names; of more, it gives the number. */
 const NAMED = 5;
-
-/** The number of chats, in words. */
-export function counted(count: number): string {
-  return count === 1 ? '1 chat' : `${count} chats`;
-}
 
 /** What was not done, and why: one text for each reason. */
 function undoneWords(
@@ -30,15 +34,18 @@ function undoneWords(
   titles: ReadonlyMap<string, string>,
 ): string[] {
   const names = (ids: readonly string[]) => {
-    const named = ids.slice(0, NAMED).map((id) => `“${titles.get(id)}”`);
+    const named = ids.slice(0, NAMED).map((id) => t('“{title}”', { title: titles.get(id) ?? '' }));
     const more = ids.length - named.length;
-    return `Not ${PAST[action]}: ${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}.`;
+    const listed = named.join(t(', '));
+    return t(UNDONE[action], {
+      names: more > 0 ? t('{names} and {more, plural, one {# more} other {# more}}', { names: listed, more }) : listed,
+    });
   };
-  const reason = error instanceof Error ? error.message : 'Something went wrong.';
+  const reason = error instanceof Error ? error.message : t('Something went wrong.');
   return [
-    ...(notFound.length > 0 ? [`${names(notFound)} Not found, perhaps deleted elsewhere.`] : []),
+    ...(notFound.length > 0 ? [`${names(notFound)} ${t('Not found, perhaps deleted elsewhere.')}`] : []),
     ...(limited.length > 0
-      ? [`${names(limited)} The limit of changes per minute was reached. Wait a minute, then try again.`]
+      ? [`${names(limited)} ${t('The limit of changes per minute was reached. Wait a minute, then try again.')}`]
       : []),
     ...(failed.length > 0 ? [`${names(failed)} ${reason}`] : []),
   ];
@@ -65,12 +72,12 @@ export function useBulk({ selection, keepFocus, changed, removed }: Options) {
     const titles = new Map(
       ids.map((id) => {
         const chat = listed(id);
-        return [id, chat ? shownTitle(chat) : 'Untitled'];
+        return [id, chat ? shownTitle(chat) : t('Untitled')];
       }),
     );
     const outcome = await changeMany(action, ids, folderId);
     isBusy.current = false;
-    if (outcome.done.length > 0) toast(`${counted(outcome.done.length)} ${PAST[action]}.`);
+    if (outcome.done.length > 0) toast(t(DONE[action], { count: outcome.done.length }));
     const words = undoneWords(action, outcome, titles);
     setUndone(words);
     // What was not changed stays selected.
@@ -81,9 +88,11 @@ export function useBulk({ selection, keepFocus, changed, removed }: Options) {
   };
   const remove = async () => {
     if (ids.length === 0) return;
-    const detail = "This deletes all their messages and can't be undone.";
-    const chats = counted(ids.length);
-    if (await confirmed({ title: `Delete ${chats}?`, detail, action: `Delete ${chats}` })) await act('delete');
+    const count = ids.length;
+    const title = t('Delete {count, plural, one {# chat} other {# chats}}?', { count });
+    const detail = t("This deletes all their messages and can't be undone.");
+    const action = t('Delete {count, plural, one {# chat} other {# chats}}', { count });
+    if (await confirmed({ title, detail, action })) await act('delete');
   };
   const end = () => {
     setUndone([]);

@@ -1,6 +1,7 @@
 // The list as one stop of the Tab key. Arrow keys go from row to row; the focus stays in the list when rows move or are removed.
 // A row is an element with `data-row`, its id.
 import { type KeyboardEvent, type RefObject, useCallback, useLayoutEffect, useRef, useState } from 'react';
+import { BACKWARD, FORWARD } from '../../ui/arrows';
 
 const ROW = '[data-row]';
 
@@ -35,9 +36,9 @@ export function walk(event: KeyboardEvent<HTMLElement>): string | null {
   const row = target?.closest<HTMLElement>(ROW);
   if (!row || target?.matches('input:not([type="checkbox"])') || event.defaultPrevented) return null;
   if (event.ctrlKey || event.metaKey || event.altKey) return null;
-  if (event.key === 'ArrowRight' || event.key === 'ArrowLeft') {
+  if (event.key === FORWARD || event.key === BACKWARD) {
     event.preventDefault();
-    if (event.key === 'ArrowLeft') focus(row);
+    if (event.key === BACKWARD) focus(row);
     else row.querySelector<HTMLElement>('.row-actions button')?.focus();
     return null;
   }

@@ -8,6 +8,7 @@ import { api } from '../../api/http';
 import { useMe } from '../../api/me';
 import { More, usePages } from '../../api/pages';
 import { Failed } from '../../ui/Failed';
+import { message, t } from '../../ui/language';
 import { Waiting } from '../../ui/parts';
 import type { AgentPart } from '../parts';
 import type { Definition } from './draft';
@@ -22,10 +23,10 @@ import './agents.css';
 const NEW = 'new';
 
 const PARTS: readonly (readonly [AgentPart | undefined, string])[] = [
-  [undefined, 'Edit'],
-  ['versions', 'Versions'],
-  ['try', 'Compare answers'],
-  ['feedback', 'Feedback'],
+  [undefined, message('Edit')],
+  ['versions', message('Versions')],
+  ['try', message('Compare answers')],
+  ['feedback', message('Feedback')],
 ];
 
 export function Agents() {
@@ -37,11 +38,11 @@ export function Agents() {
     limit: 100,
     narrowedBy: { visibility: shown ? 'all' : undefined },
   });
-  if (all.reading.isPending) return <Waiting what="agents" />;
+  if (all.reading.isPending) return <Waiting what={t('agents')} />;
   if (all.reading.isError) return <Failed reading={all.reading} />;
   return (
     <div className="split">
-      <nav aria-label="Agents of the project">
+      <nav aria-label={t('Agents of the project')}>
         <ul className="choices">
           {all.items.map((one) => (
             <li key={one.id}>
@@ -51,21 +52,21 @@ export function Agents() {
                 className="button plain"
                 aria-current={one.id === agent ? 'page' : undefined}
               >
-                {one.name} {one.isDefault ? <span className="quiet">default</span> : null}
+                <bdi>{one.name}</bdi> {one.isDefault ? <span className="quiet">{t('default')}</span> : null}
               </Link>
             </li>
           ))}
         </ul>
         <More of={all} />
         <label>
-          <input type="checkbox" checked={shown} onChange={(event) => show(event.target.checked)} /> Show internal
-          agents
+          <input type="checkbox" checked={shown} onChange={(event) => show(event.target.checked)} />{' '}
+          {t('Show internal agents')}
         </label>
         <Link to="/agents" search={{ agent: NEW }} className="button">
-          <Plus className="icon" /> New agent
+          <Plus className="icon" /> {t('New agent')}
         </Link>
       </nav>
-      {agent === undefined ? <p className="quiet">Select an agent, or create one.</p> : null}
+      {agent === undefined ? <p className="quiet">{t('Select an agent, or create one.')}</p> : null}
       {agent === NEW ? <Editor key={NEW} path={path} definition={null} /> : null}
       {agent === undefined || agent === NEW ? null : <One key={agent} path={path} id={agent} />}
     </div>
@@ -75,13 +76,13 @@ export function Agents() {
 function One({ path, id }: { path: string; id: string }) {
   const { view } = useSearch({ from: '/agents' });
   const definition = useQuery({ queryKey: ['definition', id], queryFn: () => api<Definition>(`${path}/${id}`) });
-  if (definition.isPending) return <Waiting what="the agent" />;
+  if (definition.isPending) return <Waiting what={t('the agent')} />;
   // A failed refresh takes nothing away that is being edited.
   if (!definition.data) return <Failed reading={definition} />;
   const of = { path: `${path}/${id}`, definition: definition.data };
   return (
     <div className="agent">
-      <nav className="parts" aria-label={`Sections of ${definition.data.name}`}>
+      <nav className="parts" aria-label={t('Sections of {name}', { name: definition.data.name })}>
         {PARTS.map(([part, name]) => (
           <Link
             key={name}
@@ -90,7 +91,7 @@ function One({ path, id }: { path: string; id: string }) {
             activeOptions={{ exact: true }}
             aria-current={part === view ? 'page' : undefined}
           >
-            {name}
+            {t(name)}
           </Link>
         ))}
       </nav>

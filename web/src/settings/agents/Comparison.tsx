@@ -1,25 +1,26 @@
 // How a field differs between two versions of an agent: short values beside each other, others by line.
 import type { Schemas } from '../../api/http';
+import { t } from '../../ui/language';
 import { lazyPart } from '../../ui/lazyView';
 
 type Change = Schemas['AgentChange'];
 
-const Changes = lazyPart(async () => (await import('../../ui/editor')).Changes, 'the changes');
+const Changes = lazyPart(async () => (await import('../../ui/editor')).Changes, t('the changes'));
 
 /** What the form calls the fields. */
 const LABELS: Record<string, string> = {
-  name: 'Name',
-  description: 'Description',
-  systemPrompt: 'System prompt',
-  model: 'Model',
-  tools: 'Tools',
-  flowType: 'Flow',
-  isDefault: 'Project default',
-  maxSteps: 'Maximum steps',
-  defaultTimeout: 'Timeout (seconds)',
-  visibility: 'Visibility',
-  maxDepth: 'Maximum depth',
-  config: 'Configuration',
+  name: t('Name'),
+  description: t('Description'),
+  systemPrompt: t('System prompt'),
+  model: t('Model'),
+  tools: t('Tools'),
+  flowType: t('Flow'),
+  isDefault: t('Project default'),
+  maxSteps: t('Maximum steps'),
+  defaultTimeout: t('Timeout (seconds)'),
+  visibility: t('Visibility'),
+  maxDepth: t('Maximum depth'),
+  config: t('Configuration'),
 };
 
 export function labelOf(field: string): string {
@@ -42,10 +43,13 @@ function textOf(value: unknown): string {
   return JSON.stringify(value, null, 2);
 }
 
-function inWords(value: unknown): string {
-  if (value === null || value === '') return 'none';
-  if (typeof value === 'boolean') return value ? 'yes' : 'no';
-  return String(value);
+/** Fields whose values have names. */
+const NAMED = ['flowType', 'visibility'];
+
+function inWords(field: string, value: unknown): string {
+  if (value === null || value === '') return t('none');
+  if (typeof value === 'boolean') return value ? t('yes') : t('no');
+  return NAMED.includes(field) ? t(String(value)) : String(value);
 }
 
 export function FieldChange({ change: { field, before, after } }: { change: Change }) {
@@ -55,10 +59,10 @@ export function FieldChange({ change: { field, before, after } }: { change: Chan
     <section aria-label={label} className="field-change">
       <h3>{label}</h3>
       {isText ? (
-        <Changes before={textOf(before)} after={textOf(after)} label={`Changes of ${label}`} />
+        <Changes before={textOf(before)} after={textOf(after)} label={t('Changes of {field}', { field: label })} />
       ) : (
         <p>
-          <del>{inWords(before)}</del> <ins>{inWords(after)}</ins>
+          <del>{inWords(field, before)}</del> <ins>{inWords(field, after)}</ins>
         </p>
       )}
     </section>

@@ -1,4 +1,5 @@
 // Fields for the known settings of a definition's `config`.
+import { t } from '../../ui/language';
 import { type ConfigDraft, type Setting, settingsInJson } from './config';
 import type { Fault } from './draft';
 import { Field } from './Field';
@@ -28,7 +29,7 @@ export function ConfigFields({ settings, config, flowType, fault, onChange }: Pr
           label={setting.label}
           field={`config.${setting.path}`}
           fault={fault}
-          hint={inJson.has(setting.path) ? 'Set in the JSON below.' : setting.hint}
+          hint={inJson.has(setting.path) ? t('Set in the JSON below.') : setting.hint}
         >
           {(control) => {
             const { kind, path, min, max, choices = [] } = setting;

@@ -4,6 +4,7 @@ import { useBlocker, useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useEffect, useRef, useState } from 'react';
 import { api } from '../../api/http';
 import { confirmed } from '../../ui/Dialog';
+import { message, t } from '../../ui/language';
 import { ErrorNote } from '../../ui/parts';
 import { toast } from '../../ui/toasts';
 import { ConfigFields, isShown } from './ConfigFields';
@@ -14,8 +15,11 @@ import { Limits, ModelSettings } from './Limits';
 import { ModelField } from './ModelField';
 import { ToolsField } from './ToolsField';
 
-const FLOWS = ['single', 'sequential', 'loop', 'parallel', 'discussion', 'function'];
-const VISIBILITIES = ['project', 'external', 'internal'];
+const FLOWS = [
+  ...[message('single'), message('sequential'), message('loop')],
+  ...[message('parallel'), message('discussion'), message('function')],
+];
+const VISIBILITIES = [message('project'), message('external'), message('internal')];
 const NAME_MAX_CHARS = 200;
 const PROMPT_MAX_CHARS = 200_000;
 /** The field with the JSON part of `config`. */
@@ -76,7 +80,7 @@ export function Editor({ path, definition }: { path: string; definition: Definit
       begin(stored, sent);
       const refreshed = changed();
       if (!definition) {
-        toast(`Agent “${stored.name}” created.`);
+        toast(t('Agent “{name}” created.', { name: stored.name }));
         await navigate({ search: { agent: stored.id }, ignoreBlocker: true });
       }
       await refreshed;
@@ -92,9 +96,11 @@ export function Editor({ path, definition }: { path: string; definition: Definit
   useBlocker({
     shouldBlockFn: async () =>
       !(await confirmed({
-        title: 'Discard unsaved changes?',
-        detail: `The changes of ${base.name ? `the agent “${base.name}”` : 'the new agent'} are not saved.`,
-        action: 'Discard changes',
+        title: t('Discard unsaved changes?'),
+        detail: base.name
+          ? t('The changes of the agent “{name}” are not saved.', { name: base.name })
+          : t('The changes of the new agent are not saved.'),
+        action: t('Discard changes'),
       })),
     disabled: !isUnsaved,
     enableBeforeUnload: isUnsaved,
@@ -117,7 +123,7 @@ export function Editor({ path, definition }: { path: string; definition: Definit
       requestOf(base, draft);
     } catch (error) {
       const why = error instanceof Error ? error.message : '';
-      setBroken({ field: JSON_PART, message: `The configuration is not valid JSON: ${why}` });
+      setBroken({ field: JSON_PART, message: t('The configuration is not valid JSON: {why}', { why }) });
       return;
     }
     setBroken(null);
@@ -127,7 +133,7 @@ export function Editor({ path, definition }: { path: string; definition: Definit
 
   return (
     <form ref={form} className="editor" onSubmit={submit}>
-      <Field label="Name" field="name" fault={fault}>
+      <Field label={t('Name')} field="name" fault={fault}>
         {(control) => (
           <input
             {...control}
@@ -138,12 +144,12 @@ export function Editor({ path, definition }: { path: string; definition: Definit
           />
         )}
       </Field>
-      <Field label="Description" field="description" fault={fault}>
+      <Field label={t('Description')} field="description" fault={fault}>
         {(control) => (
           <input {...control} value={draft.description} onChange={(event) => set('description')(event.target.value)} />
         )}
       </Field>
-      <Field label="System prompt" field="systemPrompt" fault={fault}>
+      <Field label={t('System prompt')} field="systemPrompt" fault={fault}>
         {(control) => (
           <textarea
             {...control}
@@ -158,20 +164,24 @@ export function Editor({ path, definition }: { path: string; definition: Definit
       <ModelSettings draft={draft} fault={fault} set={set} />
       <ToolsField tools={draft.tools} fault={fault} onChange={set('tools')} />
       <div className="fields">
-        <Field label="Flow" field="flowType" fault={fault}>
+        <Field label={t('Flow')} field="flowType" fault={fault}>
           {(control) => (
             <select {...control} value={draft.flowType} onChange={(event) => set('flowType')(event.target.value)}>
               {FLOWS.map((flow) => (
-                <option key={flow}>{flow}</option>
+                <option key={flow} value={flow}>
+                  {t(flow)}
+                </option>
               ))}
             </select>
           )}
         </Field>
-        <Field label="Visibility" field="visibility" fault={fault}>
+        <Field label={t('Visibility')} field="visibility" fault={fault}>
           {(control) => (
             <select {...control} value={draft.visibility} onChange={(event) => set('visibility')(event.target.value)}>
               {VISIBILITIES.map((visibility) => (
-                <option key={visibility}>{visibility}</option>
+                <option key={visibility} value={visibility}>
+                  {t(visibility)}
+                </option>
               ))}
             </select>
           )}
@@ -182,21 +192,21 @@ export function Editor({ path, definition }: { path: string; definition: Definit
             checked={draft.isDefault}
             onChange={(event) => set('isDefault')(event.target.checked)}
           />{' '}
-          Project default
+          {t('Project default')}
         </label>
       </div>
       <ConfigFields settings={FLOW_SETTINGS} {...ofConfig} />
-      <h3>Limits of a run</h3>
+      <h3>{t('Limits of a run')}</h3>
       <Limits draft={draft} fault={fault} set={set} />
-      <h3>Limits of a run with all its sub-agents</h3>
+      <h3>{t('Limits of a run with all its sub-agents')}</h3>
       <ConfigFields settings={TREE_SETTINGS} {...ofConfig} />
-      <h3>Behaviour</h3>
+      <h3>{t('Behaviour')}</h3>
       <ConfigFields settings={BEHAVIOUR_SETTINGS} {...ofConfig} />
       <Field
-        label="Other configuration (JSON)"
+        label={t('Other configuration (JSON)')}
         field={JSON_PART}
         fault={fault}
-        hint="Settings without a field above, such as outputSchema, and entries of your programs."
+        hint={t('Settings without a field above, such as outputSchema, and entries of your programs.')}
       >
         {(control) => (
           <textarea
@@ -211,23 +221,25 @@ export function Editor({ path, definition }: { path: string; definition: Definit
       </Field>
       {isOutdated && isUnsaved ? (
         <p className="note" role="status">
-          Another user saved version {definition.version} of this agent. If you save, only the fields that you changed
-          are overwritten.
+          {t(
+            'Another user saved version {version} of this agent. If you save, only the fields that you changed are overwritten.',
+            { version: String(definition.version) },
+          )}
         </p>
       ) : null}
       {isElsewhere ? <ErrorNote error={save.error} /> : null}
       {remove.isError ? <ErrorNote error={remove.error} /> : null}
       <div className="controls">
         <button type="submit" className="primary" disabled={save.isPending || (definition !== null && !isUnsaved)}>
-          {definition ? 'Save' : 'Create agent'}
+          {definition ? t('Save') : t('Create agent')}
         </button>
         {definition && isUnsaved ? (
           <button type="button" disabled={save.isPending} onClick={() => setDraft(base)}>
-            Undo changes
+            {t('Undo changes')}
           </button>
         ) : null}
         <span className="quiet" role="status">
-          {isUnsaved && definition ? 'Unsaved changes.' : save.isSuccess ? 'Saved.' : ''}
+          {isUnsaved && definition ? t('Unsaved changes.') : save.isSuccess ? t('Saved.') : ''}
         </span>
         <span className="fill" />
         {definition ? (
@@ -235,13 +247,13 @@ export function Editor({ path, definition }: { path: string; definition: Definit
             type="button"
             onClick={() =>
               void confirmed({
-                title: `Delete the agent “${definition.name}”?`,
-                detail: 'An agent that chats use can’t be deleted.',
-                action: 'Delete agent',
+                title: t('Delete the agent “{name}”?', { name: definition.name }),
+                detail: t('An agent that chats use can’t be deleted.'),
+                action: t('Delete agent'),
               }).then((isAgreed) => isAgreed && remove.mutate())
             }
           >
-            Delete
+            {t('Delete')}
           </button>
         ) : null}
       </div>

@@ -6,15 +6,16 @@ import { query, type Schemas } from '../../api/http';
 import { More, usePages } from '../../api/pages';
 import { Empty } from '../../ui/Empty';
 import { Failed } from '../../ui/Failed';
+import { message, rich, t } from '../../ui/language';
 import { Ago, Folded, Payload, State, Waiting } from '../../ui/parts';
 import type { Definition } from './draft';
 
 type Feedback = Schemas['Feedback'];
 
 const RATINGS = [
-  ['false', 'Not helpful'],
-  ['true', 'Helpful'],
-  ['', 'All'],
+  ['false', message('Not helpful')],
+  ['true', message('Helpful')],
+  ['', message('All')],
 ] as const;
 
 export function FeedbackList({ definition }: { definition: Definition }) {
@@ -27,34 +28,34 @@ export function FeedbackList({ definition }: { definition: Definition }) {
   };
   const feedback = usePages<Feedback>(['feedback', filter], '/api/feedback', { narrowedBy: filter });
   return (
-    <section aria-label={`Feedback on ${definition.name}`}>
-      <p className="quiet">Your feedback on this agent&apos;s answers. Other members&apos; feedback is not shown.</p>
+    <section aria-label={t('Feedback on {name}', { name: definition.name })}>
+      <p className="quiet">{t("Your feedback on this agent's answers. Other members' feedback is not shown.")}</p>
       <div className="search">
         <label>
-          Rating{' '}
+          {t('Rating')}{' '}
           <select value={helped} onChange={(event) => setHelped(event.target.value)}>
             {RATINGS.map(([value, name]) => (
               <option key={name} value={value}>
-                {name}
+                {t(name)}
               </option>
             ))}
           </select>
         </label>
         <input
-          aria-label="Label"
-          placeholder="Label"
+          aria-label={t('Label')}
+          placeholder={t('Label')}
           value={label}
           onChange={(event) => setLabel(event.target.value)}
         />
         <a href={`/api/feedback/export${query(filter)}`} download="feedback.ndjson" className="button">
-          <Download className="icon" /> Export as NDJSON
+          <Download className="icon" /> {t('Export as NDJSON')}
         </a>
       </div>
-      {feedback.reading.isPending ? <Waiting what="feedback" /> : null}
+      {feedback.reading.isPending ? <Waiting what={t('feedback')} /> : null}
       {feedback.reading.isError ? <Failed reading={feedback.reading} /> : null}
       {feedback.reading.isSuccess && feedback.items.length === 0 ? (
-        <Empty icon={ThumbsUp} title="No feedback matches">
-          Answers are rated below them, in the chat.
+        <Empty icon={ThumbsUp} title={t('No feedback matches')}>
+          {t('Answers are rated below them, in the chat.')}
         </Empty>
       ) : null}
       <ol className="records">
@@ -69,34 +70,35 @@ export function FeedbackList({ definition }: { definition: Definition }) {
 
 function Rated({ feedback }: { feedback: Feedback }) {
   const { helped, comment, labels, question, answer, agentVersion, model, runId, conversationId, updatedAt } = feedback;
+  const origin = agentVersion
+    ? message(model ? '{when}, version {version}, {model}' : '{when}, version {version}')
+    : message(model ? '{when}, {model}' : '{when}');
   return (
     <li>
-      <p className="one-line">
-        <b>{question ?? 'A message that was removed'}</b>
+      <p dir="auto" className="one-line">
+        <b>{question ?? t('A message that was removed')}</b>
       </p>
       <p className="rated">
         <State state={helped ? 'helpful' : 'not helpful'} />
         {labels.map((label) => (
-          <span key={label} className="badge">
+          <span key={label} dir="auto" className="badge">
             {label}
           </span>
         ))}
         <span className="quiet">
-          <Ago at={updatedAt} />
-          {agentVersion ? `, version ${agentVersion}` : ''}
-          {model ? `, ${model}` : ''}
+          {rich(origin, { when: <Ago at={updatedAt} />, version: agentVersion ? String(agentVersion) : '', model })}
         </span>
         {runId ? (
           <Link to="/runs/$id" params={{ id: runId }}>
-            Open run
+            {t('Open run')}
           </Link>
         ) : null}
         <Link to="/c/$id" params={{ id: conversationId }}>
-          Open chat
+          {t('Open chat')}
         </Link>
       </p>
-      {comment ? <p>{comment}</p> : null}
-      <Folded label="Answer">{() => <Payload value={answer} />}</Folded>
+      {comment ? <p dir="auto">{comment}</p> : null}
+      <Folded label={t('Answer')}>{() => <Payload value={answer} />}</Folded>
     </li>
   );
 }

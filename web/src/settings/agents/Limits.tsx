@@ -1,4 +1,5 @@
 // The settings of an agent's model, and the limits of a run.
+import { message, t } from '../../ui/language';
 import type { Draft, Fault } from './draft';
 import { Field } from './Field';
 import { useModel } from './ModelField';
@@ -10,7 +11,10 @@ interface Props {
 }
 
 /** All levels, for models that are not in the catalogue. */
-const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
+const EFFORTS = [
+  ...[message('none'), message('minimal'), message('low'), message('medium')],
+  ...[message('high'), message('xhigh'), message('max')],
+];
 
 interface NumberProps extends Props {
   label: string;
@@ -51,42 +55,44 @@ export function ModelSettings(props: Props) {
     <div className="fields">
       <NumberField
         {...props}
-        label="Temperature"
+        label={t('Temperature')}
         field="model.temperature"
         of="temperature"
         min={0}
         max={2}
         step="any"
-        placeholder={model?.takesTemperature === false ? 'Not supported' : 'Default'}
+        placeholder={model?.takesTemperature === false ? t('Not supported') : t('Default')}
       />
       <NumberField
         {...props}
-        label="Maximum output tokens"
+        label={t('Maximum output tokens')}
         field="model.maxTokens"
         of="maxTokens"
         min={1}
         max={maxTokens}
-        placeholder={maxTokens === undefined ? 'Default' : `At most ${maxTokens}`}
+        placeholder={maxTokens === undefined ? t('Default') : t('At most {count}', { count: String(maxTokens) })}
       />
-      <Field label="Reasoning effort" field="model.reasoningEffort" fault={fault}>
+      <Field label={t('Reasoning effort')} field="model.reasoningEffort" fault={fault}>
         {(control) => (
           <select
             {...control}
             value={draft.reasoningEffort}
             onChange={(event) => set('reasoningEffort')(event.target.value)}
           >
-            <option value="">Default</option>
+            <option value="">{t('Default')}</option>
             {efforts.map((effort) => (
-              <option key={effort}>{effort}</option>
+              <option key={effort} value={effort}>
+                {t(effort)}
+              </option>
             ))}
           </select>
         )}
       </Field>
       <Field
-        label="Fallback models"
+        label={t('Fallback models')}
         field="model.fallbackModels"
         fault={fault}
-        hint="One per line, at most 5, in the order in which they are tried."
+        hint={t('One per line, at most 5, in the order in which they are tried.')}
       >
         {(control) => (
           <textarea
@@ -100,7 +106,7 @@ export function ModelSettings(props: Props) {
       </Field>
       <label>
         <input type="checkbox" checked={draft.orDefault} onChange={(event) => set('orDefault')(event.target.checked)} />{' '}
-        Use the default model if the provider has no API key
+        {t('Use the default model if the provider has no API key')}
       </label>
     </div>
   );
@@ -109,16 +115,31 @@ export function ModelSettings(props: Props) {
 export function Limits(props: Props) {
   return (
     <div className="fields">
-      <NumberField {...props} label="Maximum steps" field="maxSteps" of="maxSteps" min={1} placeholder="No limit" />
       <NumberField
         {...props}
-        label="Timeout (seconds)"
+        label={t('Maximum steps')}
+        field="maxSteps"
+        of="maxSteps"
+        min={1}
+        placeholder={t('No limit')}
+      />
+      <NumberField
+        {...props}
+        label={t('Timeout (seconds)')}
         field="defaultTimeout"
         of="defaultTimeout"
         min={1}
         placeholder="300"
       />
-      <NumberField {...props} label="Maximum depth" field="maxDepth" of="maxDepth" min={0} max={2} placeholder="2" />
+      <NumberField
+        {...props}
+        label={t('Maximum depth')}
+        field="maxDepth"
+        of="maxDepth"
+        min={0}
+        max={2}
+        placeholder="2"
+      />
     </div>
   );
 }

@@ -5,6 +5,7 @@ import { createPortal } from 'react-dom';
 import { api, type Schemas } from '../../api/http';
 import { Dialog } from '../../ui/Dialog';
 import { Failed } from '../../ui/Failed';
+import { LOCALE, t } from '../../ui/language';
 import { Waiting } from '../../ui/parts';
 import { Wide } from '../../ui/Wide';
 import type { Fault } from './draft';
@@ -14,8 +15,9 @@ type Model = Schemas['ModelBody'];
 
 /** Models of the catalogue that are shown at once. */
 const SHOWN = 50;
-const TOKENS = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
-const USD = new Intl.NumberFormat('en', { style: 'currency', currency: 'USD', maximumFractionDigits: 3 });
+const TOKENS = new Intl.NumberFormat(LOCALE, { notation: 'compact', maximumFractionDigits: 1 });
+const USD = new Intl.NumberFormat(LOCALE, { style: 'currency', currency: 'USD', maximumFractionDigits: 3 });
+const LIST = new Intl.ListFormat(LOCALE, { type: 'unit', style: 'short' });
 
 function useModels() {
   return useQuery({
@@ -40,24 +42,24 @@ export function ModelField({ value, fault, onChange }: Props) {
   const [isOpen, open] = useState(false);
   const model = useModel(value.trim());
   return (
-    <Field label="Model" field="model.name" fault={fault} hint={<About name={value.trim()} model={model} />}>
+    <Field label={t('Model')} field="model.name" fault={fault} hint={<About name={value.trim()} model={model} />}>
       {(control) => (
         <div className="with-button">
           <input
             {...control}
             value={value}
-            placeholder="provider:model. Leave empty for the deployment default."
+            placeholder={t('provider:model. Leave empty for the deployment default.')}
             autoComplete="off"
             spellCheck={false}
             onChange={(event) => onChange(event.target.value)}
           />
           <button type="button" onClick={() => open(true)}>
-            Choose model…
+            {t('Choose model…')}
           </button>
           {isOpen
             ? // Outside of the form, which Enter would submit.
               createPortal(
-                <Dialog title="Choose a model" className="picker" onClose={() => open(false)}>
+                <Dialog title={t('Choose a model')} className="picker" onClose={() => open(false)}>
                   <Catalogue
                     chosen={model?.name}
                     onChoose={(name) => {
@@ -75,8 +77,13 @@ export function ModelField({ value, fault, onChange }: Props) {
   );
 }
 
+/** What a million tokens cost. */
 function priceOf({ price }: Model): string {
-  return price ? `${USD.format(price.inputUsd)} in, ${USD.format(price.outputUsd)} out` : 'unknown price';
+  if (!price) return t('unknown price per million tokens');
+  return t('{input} in, {output} out per million tokens', {
+    input: USD.format(price.inputUsd),
+    output: USD.format(price.outputUsd),
+  });
 }
 
 function contextOf({ contextTokens }: Model): string {
@@ -84,24 +91,27 @@ function contextOf({ contextTokens }: Model): string {
 }
 
 function About({ name, model }: { name: string; model: Model | undefined }) {
-  if (name === '' || name === 'default') return 'The default model of this deployment.';
-  if (!model) return 'Not in the catalogue. It can be used, but its price and limits are unknown.';
+  if (name === '' || name === 'default') return t('The default model of this deployment.');
+  if (!model) return t('Not in the catalogue. It can be used, but its price and limits are unknown.');
   const facts = [
     model.provider,
-    model.contextTokens ? `context ${contextOf(model)} tokens` : null,
-    `${priceOf(model)} per million tokens`,
-    model.isRetired
-      ? `retired${model.successor ? `; replaced by ${model.successor}` : ''}`
-      : model.retiresOn && `will be retired on ${model.retiresOn}`,
+    model.contextTokens ? t('context {count} tokens', { count: contextOf(model) }) : '',
+    priceOf(model),
+    endOf(model),
   ];
-  return facts.filter(Boolean).join(', ');
+  return LIST.format(facts.filter((fact) => fact !== ''));
+}
+
+function endOf({ isRetired, successor, retiresOn }: Model): string {
+  if (isRetired) return successor ? t('retired; replaced by {successor}', { successor }) : t('retired');
+  return retiresOn ? t('will be retired on {date}', { date: retiresOn }) : '';
 }
 
 function Catalogue({ chosen, onChoose }: { chosen: string | undefined; onChoose: (name: string) => void }) {
   const [wanted, setWanted] = useState('');
   const [withKey, setWithKey] = useState(false);
   const models = useModels();
-  if (models.isPending) return <Waiting what="models" />;
+  if (models.isPending) return <Waiting what={t('models')} />;
   if (models.isError) return <Failed reading={models} />;
   const words = wanted.trim().toLowerCase();
   const found = models.data.items.filter(
@@ -114,38 +124,38 @@ function Catalogue({ chosen, onChoose }: { chosen: string | undefined; onChoose:
         <input
           type="search"
           autoFocus
-          aria-label="Find models"
-          placeholder="Find models"
+          aria-label={t('Find models')}
+          placeholder={t('Find models')}
           value={wanted}
           onChange={(event) => setWanted(event.target.value)}
         />
         <label>
-          <input type="checkbox" checked={withKey} onChange={(event) => setWithKey(event.target.checked)} /> Providers
-          with an API key here
+          <input type="checkbox" checked={withKey} onChange={(event) => setWithKey(event.target.checked)} />{' '}
+          {t('Providers with an API key here')}
         </label>
       </div>
       <p className="quiet" role="status">
         {found.length === 0
-          ? 'No matching models. Close this dialog to type any name.'
+          ? t('No matching models. Close this dialog to type any name.')
           : found.length > SHOWN
-            ? `The first ${SHOWN} of ${found.length} models. Search to find others.`
-            : `${found.length} ${found.length === 1 ? 'model' : 'models'}`}
+            ? t('The first {shown} of {count} models. Search to find others.', { shown: SHOWN, count: found.length })
+            : t('{count, plural, one {# model} other {# models}}', { count: found.length })}
       </p>
       {found.length === 0 ? null : (
         <Wide>
           <table>
             <thead>
               <tr>
-                <th scope="col">Model</th>
-                <th scope="col">Provider</th>
+                <th scope="col">{t('Model')}</th>
+                <th scope="col">{t('Provider')}</th>
                 <th scope="col" className="number">
-                  Context
+                  {t('Context')}
                 </th>
                 <th scope="col" className="number">
-                  Input
+                  {t('Input')}
                 </th>
                 <th scope="col" className="number">
-                  Output
+                  {t('Output')}
                 </th>
               </tr>
             </thead>
@@ -172,7 +182,7 @@ function Catalogue({ chosen, onChoose }: { chosen: string | undefined; onChoose:
           </table>
         </Wide>
       )}
-      <p className="quiet">Prices in US dollars per million tokens, as of {models.data.made}.</p>
+      <p className="quiet">{t('Prices in US dollars per million tokens, as of {date}.', { date: models.data.made })}</p>
     </>
   );
 }

@@ -1,6 +1,7 @@
 // Tests the saved version of an agent in a new conversation next to its editor.
 import { useMutation } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
+import { t } from '../../ui/language';
 import { ErrorNote } from '../../ui/parts';
 import { Answer, ask, OpenInChat } from './ask';
 
@@ -13,20 +14,20 @@ export function TestRun({ agentId }: { agentId: string }) {
     asked.mutate(words);
   };
   return (
-    <section className="trial" aria-label="Try it">
-      <h2>Try it</h2>
+    <section className="trial" aria-label={t('Try it')}>
+      <h2>{t('Try it')}</h2>
       <form onSubmit={submit}>
         <textarea
-          aria-label="Test message"
+          aria-label={t('Test message')}
           rows={3}
           value={words}
           required
-          placeholder="Ask the saved version of this agent"
+          placeholder={t('Ask the saved version of this agent')}
           onChange={(event) => setWords(event.target.value)}
         />
         <div className="controls">
           <button type="submit" disabled={words.trim() === '' || asked.isPending}>
-            {conversation === undefined ? 'Ask' : 'Ask again'}
+            {conversation === undefined ? t('Ask') : t('Ask again')}
           </button>
           {conversation === undefined ? null : <OpenInChat id={conversation} />}
         </div>

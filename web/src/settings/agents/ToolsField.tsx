@@ -5,6 +5,7 @@ import { createPortal } from 'react-dom';
 import { IconButton } from '../../ui/Button';
 import { Dialog } from '../../ui/Dialog';
 import { Empty } from '../../ui/Empty';
+import { number, t } from '../../ui/language';
 import { ErrorNote, State, Waiting } from '../../ui/parts';
 import { Hints } from '../Hints';
 import type { Fault } from './draft';
@@ -38,24 +39,26 @@ export function ToolsField({ tools, fault, onChange }: Props) {
   };
   return (
     <Field
-      label="Tools"
+      label={t('Tools')}
       field="tools"
       fault={fault}
-      hint="Names, or globs such as list_*. Tools that need a conversation, such as ask_user and spawn_agents, are added by name."
+      hint={t(
+        'Names, or globs such as list_*. Tools that need a conversation, such as ask_user and spawn_agents, are added by name.',
+      )}
     >
       {(control) => (
         <>
           {tools.length === 0 ? (
-            <p className="quiet">No tools.</p>
+            <p className="quiet">{t('No tools.')}</p>
           ) : (
-            <ul className="chips" aria-label="Chosen tools">
+            <ul className="chips" aria-label={t('Chosen tools')}>
               {tools.map((name) => (
                 <li key={name}>
                   <code>{name}</code>
                   <IconButton
                     icon={X}
-                    label="Remove"
-                    name={`Remove ${name}`}
+                    label={t('Remove')}
+                    name={t('Remove {name}', { name })}
                     className="small"
                     onClick={() => remove(name)}
                   />
@@ -70,25 +73,25 @@ export function ToolsField({ tools, fault, onChange }: Props) {
               value={typed}
               autoComplete="off"
               spellCheck={false}
-              placeholder="A tool or a glob"
+              placeholder={t('A tool or a glob')}
               onChange={(event) => setTyped(event.target.value)}
               onKeyDown={onKeyDown}
             />
             <button type="button" disabled={typed.trim() === ''} onClick={add}>
-              <Plus className="icon" /> Add tool
+              <Plus className="icon" /> {t('Add tool')}
             </button>
             <button type="button" onClick={() => open(true)}>
-              Choose tools…
+              {t('Choose tools…')}
             </button>
           </div>
           {isOpen
             ? // Outside of the form, which Enter would submit.
               createPortal(
-                <Dialog title="Choose tools" className="picker" onClose={() => open(false)}>
+                <Dialog title={t('Choose tools')} className="picker" onClose={() => open(false)}>
                   <Picker tools={tools} onChange={onChange} />
                   <div className="controls">
                     <button type="button" className="primary" onClick={() => open(false)}>
-                      Done
+                      {t('Done')}
                     </button>
                   </div>
                 </Dialog>,
@@ -121,27 +124,27 @@ function Picker({ tools, onChange }: Omit<Props, 'fault'>) {
         <input
           type="search"
           autoFocus
-          aria-label="Find tools"
-          placeholder="Find tools"
+          aria-label={t('Find tools')}
+          placeholder={t('Find tools')}
           value={wanted}
           onChange={(event) => setWanted(event.target.value)}
         />
       </div>
       {errors.map(([source, error], nth) => (
         <div key={nth}>
-          <p>{source} can&apos;t be listed. Their tools can still be added by name.</p>
+          <p>{t("{source} can't be listed. Their tools can still be added by name.", { source })}</p>
           <ErrorNote error={error} />
         </div>
       ))}
-      {isPending ? <Waiting what="tools" /> : null}
+      {isPending ? <Waiting what={t('tools')} /> : null}
       <p className="quiet" role="status">
-        {isPending ? '' : `${count} ${count === 1 ? 'tool' : 'tools'}`}
+        {isPending ? '' : t('{count, plural, one {# tool} other {# tools}}', { count })}
       </p>
-      {!isPending && count === 0 ? <Empty icon={Plus} title="No matching tools" /> : null}
+      {!isPending && count === 0 ? <Empty icon={Plus} title={t('No matching tools')} /> : null}
       {found.map(({ source, all }) => (
         <fieldset key={source} className="tool-group">
           <legend>
-            {source} <span className="quiet">{all.length}</span>
+            {source} <span className="quiet">{number(all.length)}</span>
           </legend>
           {all.map((tool) => (
             <Choice key={tool.name} tool={tool} tools={tools} onToggle={(isChosen) => toggle(tool.name, isChosen)} />
@@ -172,8 +175,12 @@ function Choice({ tool, tools, onToggle }: ChoiceProps) {
       <span>
         <code>{tool.name}</code> <Hints annotations={tool.annotations} />{' '}
         {tool.standing ? <State state={tool.standing} /> : null}{' '}
-        {glob === undefined ? null : <span className="badge">by {glob}</span>}
-        {tool.description === '' ? null : <span className="quiet about-tool">{tool.description}</span>}
+        {glob === undefined ? null : <span className="badge">{t('by {glob}', { glob })}</span>}
+        {tool.description === '' ? null : (
+          <span dir="auto" className="quiet about-tool">
+            {tool.description}
+          </span>
+        )}
       </span>
     </label>
   );

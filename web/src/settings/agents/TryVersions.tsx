@@ -4,6 +4,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { useTranscript } from '../../stream';
 import { Failed } from '../../ui/Failed';
+import { t } from '../../ui/language';
 import { ErrorNote, Waiting } from '../../ui/parts';
 import { Answer, ask, OpenInChat } from './ask';
 import type { Definition } from './draft';
@@ -30,22 +31,23 @@ export function TryVersions({ path, definition }: { path: string; definition: De
     event.preventDefault();
     asked.mutate(words);
   };
-  if (versions.reading.isPending) return <Waiting what="versions" />;
+  if (versions.reading.isPending) return <Waiting what={t('versions')} />;
   if (versions.reading.isError) return <Failed reading={versions.reading} />;
   // A version of the address may be on a later page of the list.
   const numbers = [...new Set([...versions.items.map(({ version }) => version), before, after])].sort((a, b) => b - a);
   const [left, right] = asked.data ?? [];
   return (
-    <section aria-label="Compare answers">
+    <section aria-label={t('Compare answers')}>
       <p className="quiet">
-        Both versions answer the same question in a new conversation each. Tools really run, for each of them. To try
-        changes, save them: the earlier version can be restored.
+        {t(
+          'Both versions answer the same question in a new conversation each. Tools really run, for each of them. To try changes, save them: the earlier version can be restored.',
+        )}
       </p>
       <form className="editor" onSubmit={submit}>
         <div className="fields">
           {(['before', 'after'] as const).map((side) => (
             <label key={side}>
-              {side === 'before' ? 'Left version' : 'Right version'}{' '}
+              {side === 'before' ? t('Left version') : t('Right version')}{' '}
               <select
                 value={side === 'before' ? before : after}
                 onChange={(event) =>
@@ -57,7 +59,7 @@ export function TryVersions({ path, definition }: { path: string; definition: De
               >
                 {numbers.map((version) => (
                   <option key={version} value={version}>
-                    {version === definition.version ? `${version} (current)` : version}
+                    {version === definition.version ? t('{version} (current)', { version: String(version) }) : version}
                   </option>
                 ))}
               </select>
@@ -65,16 +67,16 @@ export function TryVersions({ path, definition }: { path: string; definition: De
           ))}
         </div>
         <textarea
-          aria-label="Question to both versions"
+          aria-label={t('Question to both versions')}
           rows={3}
           required
           value={words}
-          placeholder="Ask both versions"
+          placeholder={t('Ask both versions')}
           onChange={(event) => setWords(event.target.value)}
         />
         <div className="controls">
           <button type="submit" className="primary" disabled={words.trim() === '' || asked.isPending}>
-            Ask both versions
+            {t('Ask both versions')}
           </button>
         </div>
       </form>
@@ -84,9 +86,9 @@ export function TryVersions({ path, definition }: { path: string; definition: De
           <CompareRuns left={left} right={right} />
           <div className="beside equal">
             {[left, right].map(({ version, conversation }, nth) => (
-              <section key={nth} aria-label={`Answer of version ${version}`}>
+              <section key={nth} aria-label={t('Answer of version {version}', { version: String(version) })}>
                 <div className="title">
-                  <h2>Version {version}</h2>
+                  <h2>{t('Version {version}', { version: String(version) })}</h2>
                   <OpenInChat id={conversation} />
                 </div>
                 <Answer key={conversation} id={conversation} />
@@ -107,7 +109,7 @@ function CompareRuns({ left, right }: { left: Trial; right: Trial }) {
   return (
     <p>
       <Link to="/runs/$id/compare/$other" params={{ id: one, other }}>
-        Compare the two runs
+        {t('Compare the two runs')}
       </Link>
     </p>
   );

@@ -6,11 +6,14 @@ import { useMe } from '../../api/me';
 import { More, usePages } from '../../api/pages';
 import { confirmed } from '../../ui/Dialog';
 import { Failed } from '../../ui/Failed';
+import { LOCALE, t } from '../../ui/language';
 import { Ago, ErrorNote, Waiting } from '../../ui/parts';
 import { FieldChange, labelOf } from './Comparison';
 import type { Definition } from './draft';
 
 type Version = Schemas['AgentVersionBody'];
+
+const LIST = new Intl.ListFormat(LOCALE, { type: 'unit', style: 'short' });
 
 interface Props {
   /** The definition's. */
@@ -26,9 +29,9 @@ function useHandles(): (id: string | null | undefined) => string {
     queryFn: () => api<Schemas['Members']>(`/api/admin/projects/${me.projectId}/members`),
   });
   return (id) => {
-    if (!id) return 'an operator or a product';
+    if (!id) return t('an operator or a product');
     const member = members.data?.items.find(({ userId }) => userId === id);
-    return member?.handle ?? (members.isPending ? '…' : 'a former member');
+    return member?.handle ?? (members.isPending ? '…' : t('a former member'));
   };
 }
 
@@ -53,35 +56,40 @@ export function Versions({ path, definition }: Props) {
       await queries.invalidateQueries({ queryKey: ['agents'] });
     },
   });
-  if (versions.reading.isPending) return <Waiting what="versions" />;
+  if (versions.reading.isPending) return <Waiting what={t('versions')} />;
   if (versions.reading.isError) return <Failed reading={versions.reading} />;
   const after = chosen.after ?? definition.version;
   const before = chosen.before ?? after - 1;
   const choose = (side: 'before' | 'after', version: number) =>
     void navigate({ search: { agent: id, view: 'versions', before, after, [side]: version }, replace: true });
   return (
-    <section aria-label={`Versions of ${definition.name}`}>
+    <section aria-label={t('Versions of {name}', { name: definition.name })}>
       {restore.isError ? (
         <>
-          <p>Version {restore.variables} was not restored.</p>
+          <p>{t('Version {version} was not restored.', { version: String(restore.variables) })}</p>
           <ErrorNote error={restore.error} />
         </>
       ) : null}
       <p className="quiet" role="status">
-        {restore.isSuccess ? `Version ${restore.variables} restored as version ${restore.data.version}.` : ''}
+        {restore.isSuccess
+          ? t('Version {version} restored as version {newest}.', {
+              version: String(restore.variables),
+              newest: String(restore.data.version),
+            })
+          : ''}
       </p>
-      <section className="scrolls versions" aria-label="List of versions" tabIndex={0}>
+      <section className="scrolls versions" aria-label={t('List of versions')} tabIndex={0}>
         <table>
           <thead>
             <tr>
-              <th scope="col">Before</th>
-              <th scope="col">After</th>
-              <th scope="col">Version</th>
-              <th scope="col">Saved</th>
-              <th scope="col">By</th>
-              <th scope="col">Changed</th>
+              <th scope="col">{t('Before')}</th>
+              <th scope="col">{t('After')}</th>
+              <th scope="col">{t('Version')}</th>
+              <th scope="col">{t('Saved')}</th>
+              <th scope="col">{t('By')}</th>
+              <th scope="col">{t('Changed')}</th>
               <th scope="col">
-                <span className="hidden">Restore</span>
+                <span className="hidden">{t('Restore')}</span>
               </th>
             </tr>
           </thead>
@@ -93,7 +101,9 @@ export function Versions({ path, definition }: Props) {
                     <input
                       type="radio"
                       name={side}
-                      aria-label={`Version ${version} ${side}`}
+                      aria-label={t(side === 'before' ? 'Version {version} before' : 'Version {version} after', {
+                        version: String(version),
+                      })}
                       checked={(side === 'before' ? before : after) === version}
                       onChange={() => choose(side, version)}
                     />
@@ -101,29 +111,31 @@ export function Versions({ path, definition }: Props) {
                 ))}
                 <td>
                   {version}
-                  {version === definition.version ? <span className="quiet"> current</span> : null}
+                  {version === definition.version ? <span className="quiet"> {t('current')}</span> : null}
                 </td>
                 <td>
                   <Ago at={createdAt} />
                 </td>
                 <td>{handleOf(createdBy)}</td>
-                <td className="wraps">{changed.map(labelOf).join(', ')}</td>
+                <td className="wraps">{LIST.format(changed.map(labelOf))}</td>
                 <td>
                   {version === definition.version ? null : (
                     <button
                       type="button"
                       className="small"
-                      aria-label={`Restore version ${version}`}
+                      aria-label={t('Restore version {version}', { version: String(version) })}
                       disabled={restore.isPending}
                       onClick={() =>
                         void confirmed({
-                          title: `Restore version ${version}?`,
-                          detail: `Its content becomes the newest version of “${definition.name}”. No version is lost.`,
-                          action: 'Restore this version',
+                          title: t('Restore version {version}?', { version: String(version) }),
+                          detail: t('Its content becomes the newest version of “{name}”. No version is lost.', {
+                            name: definition.name,
+                          }),
+                          action: t('Restore this version'),
                         }).then((isAgreed) => isAgreed && restore.mutate(version))
                       }
                     >
-                      Restore
+                      {t('Restore')}
                     </button>
                   )}
                 </td>
@@ -132,18 +144,18 @@ export function Versions({ path, definition }: Props) {
           </tbody>
         </table>
       </section>
-      <More of={versions} label="Load older versions" />
+      <More of={versions} label={t('Load older versions')} />
       {before >= 1 ? (
         <Compared path={path} id={id} before={before} after={after} />
       ) : (
-        <p className="note quiet">Version 1 has no earlier version. Select two versions to compare them.</p>
+        <p className="note quiet">{t('Version 1 has no earlier version. Select two versions to compare them.')}</p>
       )}
     </section>
   );
 }
 
 function Compared({ path, id, before, after }: { path: string; id: string; before: number; after: number }) {
-  const name = `From version ${before} to version ${after}`;
+  const name = t('From version {before} to version {after}', { before: String(before), after: String(after) });
   const comparison = useQuery({
     queryKey: ['agent comparison', id, before, after],
     queryFn: () => api<Schemas['AgentComparison']>(`${path}/versions/${after}/diff${query({ from: before })}`),
@@ -151,21 +163,21 @@ function Compared({ path, id, before, after }: { path: string; id: string; befor
     staleTime: Infinity,
     enabled: before !== after,
   });
-  if (before === after) return <p className="note quiet">Select two different versions to compare them.</p>;
+  if (before === after) return <p className="note quiet">{t('Select two different versions to compare them.')}</p>;
   return (
     <section aria-label={name}>
       <div className="title">
         <h2>{name}</h2>
         <div className="actions">
           <Link to="/agents" search={{ agent: id, view: 'try', before, after }} className="button">
-            Compare their answers
+            {t('Compare their answers')}
           </Link>
         </div>
       </div>
-      {comparison.isPending ? <Waiting what="the comparison" /> : null}
+      {comparison.isPending ? <Waiting what={t('the comparison')} /> : null}
       {comparison.isError ? <Failed reading={comparison} /> : null}
       {comparison.data?.changes.length === 0 ? (
-        <p className="note quiet">Both versions have the same content.</p>
+        <p className="note quiet">{t('Both versions have the same content.')}</p>
       ) : null}
       {comparison.data?.changes.map((change) => (
         <FieldChange key={change.field} change={change} />

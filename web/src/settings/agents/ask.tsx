@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router';
 import { api } from '../../api/http';
 import { TurnView } from '../../chat/TurnView';
 import { client, useTranscript } from '../../stream';
+import { t } from '../../ui/language';
 import { ErrorNote } from '../../ui/parts';
 
 /** Each question begins a new conversation, so that earlier ones do not affect it. No version: the newest. */
@@ -17,7 +18,7 @@ export async function ask(agentDefinitionId: string, message: string, agentVersi
 export function OpenInChat({ id }: { id: string }) {
   return (
     <Link to="/c/$id" params={{ id }} className="quiet">
-      Open in chat
+      {t('Open in chat')}
     </Link>
   );
 }

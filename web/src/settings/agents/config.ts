@@ -1,4 +1,5 @@
 // The known settings of a definition's `config` as fields of a form. All other entries are edited as JSON.
+import { t } from '../../ui/language';
 
 export interface Setting {
   /** Where it is in `config`. */
@@ -20,22 +21,22 @@ export interface Setting {
 export const FLOW_SETTINGS: readonly Setting[] = [
   {
     path: 'flow.agents',
-    label: 'Agents of the flow',
+    label: t('Agents of the flow'),
     kind: 'lines',
-    hint: 'Names, one per line, in order; at most 20.',
+    hint: t('Names, one per line, in order; at most 20.'),
     flows: ['sequential', 'loop', 'parallel', 'discussion'],
   },
   {
     path: 'flow.tool',
-    label: 'Tool of a program',
+    label: t('Tool of a program'),
     kind: 'text',
-    hint: 'The tool that executes the turns.',
+    hint: t('The tool that executes the turns.'),
     flows: ['function'],
   },
   {
     path: 'flow.maxIterations',
     alias: 'flow.max_iterations',
-    label: 'Maximum rounds',
+    label: t('Maximum rounds'),
     kind: 'integer',
     min: 1,
     max: 100,
@@ -45,13 +46,13 @@ export const FLOW_SETTINGS: readonly Setting[] = [
   {
     path: 'flow.exitWhen',
     alias: 'flow.exit_when',
-    label: 'End when an answer contains',
+    label: t('End when an answer contains'),
     kind: 'text',
     flows: ['loop'],
   },
   {
     path: 'flow.threshold',
-    label: 'Share of votes that decides',
+    label: t('Share of votes that decides'),
     kind: 'number',
     min: 0,
     max: 1,
@@ -60,7 +61,7 @@ export const FLOW_SETTINGS: readonly Setting[] = [
   },
   {
     path: 'flow.rounds',
-    label: 'Rounds of arguments',
+    label: t('Rounds of arguments'),
     kind: 'integer',
     min: 0,
     max: 10,
@@ -70,47 +71,52 @@ export const FLOW_SETTINGS: readonly Setting[] = [
 ];
 
 export const BEHAVIOUR_SETTINGS: readonly Setting[] = [
-  { path: 'confirm', label: 'Calls that need approval', kind: 'lines', hint: 'Tools or globs, one per line.' },
-  { path: 'handoffs', label: 'Handoffs', kind: 'lines', hint: 'Agents that may take over, one per line; at most 20.' },
+  { path: 'confirm', label: t('Calls that need approval'), kind: 'lines', hint: t('Tools or globs, one per line.') },
+  {
+    path: 'handoffs',
+    label: t('Handoffs'),
+    kind: 'lines',
+    hint: t('Agents that may take over, one per line; at most 20.'),
+  },
   {
     path: 'toolSelection',
     alias: 'tool_selection',
-    label: 'Tools shown to the model',
+    label: t('Tools shown to the model'),
     kind: 'choice',
     choices: [
-      ['all', 'All'],
-      ['context', 'Those that fit the conversation'],
+      ['all', t('All')],
+      ['context', t('Those that fit the conversation')],
     ],
   },
-  { path: 'questions', label: 'Maximum questions', kind: 'integer', min: 0, placeholder: 'No limit' },
-  { path: 'planning.executor', label: 'Agent for plan steps', kind: 'text', placeholder: 'executor' },
-  { path: 'planning.reviewer', label: 'Agent that reviews plans', kind: 'text', placeholder: 'None: rules do' },
+  { path: 'questions', label: t('Maximum questions'), kind: 'integer', min: 0, placeholder: t('No limit') },
+  { path: 'planning.executor', label: t('Agent for plan steps'), kind: 'text', placeholder: 'executor' },
+  { path: 'planning.reviewer', label: t('Agent that reviews plans'), kind: 'text', placeholder: t('None: rules do') },
   {
     path: 'specialty.databases',
-    label: 'Specialty: databases',
+    label: t('Specialty: databases'),
     kind: 'lines',
-    hint: 'Kinds such as postgresql, one per line.',
+    hint: t('Kinds such as postgresql, one per line.'),
   },
   {
     path: 'specialty.keywords',
-    label: 'Specialty: keywords',
+    label: t('Specialty: keywords'),
     kind: 'lines',
-    hint: 'One per line; at most 50, of 60 characters each.',
+    hint: t('One per line; at most 50, of 60 characters each.'),
   },
 ];
 
 export const TREE_SETTINGS: readonly Setting[] = [
-  { path: 'limits.tokens', label: 'Maximum tokens', kind: 'integer', min: 0, placeholder: '5000000' },
+  { path: 'limits.tokens', label: t('Maximum tokens'), kind: 'integer', min: 0, placeholder: '5000000' },
   {
     path: 'limits.costUsd',
     alias: 'limits.cost_usd',
-    label: 'Maximum cost (USD)',
+    label: t('Maximum cost (USD)'),
     kind: 'number',
     min: 0,
     placeholder: '25',
   },
-  { path: 'limits.runs', label: 'Maximum sub-agents', kind: 'integer', min: 0, placeholder: '200' },
-  { path: 'limits.seconds', label: 'Maximum duration (seconds)', kind: 'integer', min: 0, placeholder: '3600' },
+  { path: 'limits.runs', label: t('Maximum sub-agents'), kind: 'integer', min: 0, placeholder: '200' },
+  { path: 'limits.seconds', label: t('Maximum duration (seconds)'), kind: 'integer', min: 0, placeholder: '3600' },
 ];
 
 const SETTINGS = [...FLOW_SETTINGS, ...BEHAVIOUR_SETTINGS, ...TREE_SETTINGS];
@@ -239,7 +245,7 @@ export function configOf(draft: ConfigDraft): Json {
 function whyNot(rest: string): string {
   try {
     JSON.parse(rest);
-    return 'it must be an object';
+    return t('it must be an object');
   } catch (error) {
     return error instanceof Error ? error.message : '';
   }

@@ -2,6 +2,7 @@
 import { useQueries, useQuery } from '@tanstack/react-query';
 import { api, apiText, type Schemas } from '../../api/http';
 import { useMe } from '../../api/me';
+import { t } from '../../ui/language';
 
 type Server = Schemas['ServerBody'];
 
@@ -64,7 +65,7 @@ async function builtInTools(): Promise<Tool[]> {
   // An event stream of one event, or plain JSON.
   const event = text.split('\n').find((line) => line.startsWith('data: {'));
   const { result, error } = JSON.parse(event?.slice('data: '.length) ?? text) as Listed;
-  if (!result) throw new Error(error?.message ?? 'The tools could not be listed.');
+  if (!result) throw new Error(error?.message ?? t('The tools could not be listed.'));
   return result.tools
     .filter(({ name }) => name !== 'ask_agent')
     .map(({ name, description = '', annotations = null }) => ({ name, description, annotations }));
@@ -89,7 +90,7 @@ function groupOf(server: Server): ToolGroup {
       ...(tool.standing !== 'approved' && { standing: tool.standing }),
     };
   });
-  return { source: `MCP server ${server.name}`, tools };
+  return { source: t('MCP server {name}', { name: server.name }), tools };
 }
 
 export interface ToolCatalogue {
@@ -115,20 +116,20 @@ export function useToolCatalogue(): ToolCatalogue {
     queryFn: () => api<Schemas['RemoteWorkers']>('/api/workers'),
   });
   const ofPrograms = (programs.data?.items ?? []).map((program) => ({
-    source: `Program ${program.name}`,
+    source: t('Program {name}', { name: program.name }),
     // `name@version`
     tools: program.tools.map((tool) => ({ name: tool.replace(/@[^@]*$/, ''), description: '', annotations: null })),
   }));
   const groups: ToolGroup[] = [
-    { source: 'Built-in', tools: builtIn.data ?? [] },
+    { source: t('Built-in'), tools: builtIn.data ?? [] },
     ...details.flatMap(({ data }) => (data ? [groupOf(data)] : [])),
     ...ofPrograms,
   ];
   const readings = [
-    ['Built-in tools', builtIn],
-    ['MCP servers', servers],
-    ...details.map((detail) => ['MCP servers', detail] as const),
-    ['Programs', programs],
+    [t('Built-in tools'), builtIn],
+    [t('MCP servers'), servers],
+    ...details.map((detail) => [t('MCP servers'), detail] as const),
+    [t('Programs'), programs],
   ] as const;
   return {
     groups: groups.filter(({ tools }) => tools.length > 0),

@@ -15,6 +15,7 @@ import {
   useState,
 } from 'react';
 import { IconButton } from '../Button';
+import { t } from '../language';
 import { type Line, layoutOf, type Sizes } from './layout';
 import { Minimap } from './Minimap';
 import { useZoom } from './useZoom';
@@ -137,7 +138,8 @@ export function Drawing({
 
   return (
     <div className="canvas-frame">
-      <div ref={box} className={`picture ${className}`} role="group" aria-label={label} onPointerDown={pan}>
+      {/* From left to right in every language, as the lines are computed. */}
+      <div ref={box} dir="ltr" className={`picture ${className}`} role="group" aria-label={label} onPointerDown={pan}>
         <div ref={sheet} className="sheet" style={{ inlineSize: layout.width * zoom, blockSize: layout.height * zoom }}>
           <div style={{ inlineSize: layout.width, blockSize: layout.height, transform: `scale(${zoom})` }}>
             <svg width={layout.width} height={layout.height} aria-hidden="true">
@@ -171,10 +173,10 @@ export function Drawing({
         </div>
       </div>
       <Minimap box={box} sheet={sheet} zoom={zoom} layout={layout} sizes={sizes} />
-      <div className="zoom" role="group" aria-label={`Zoom: ${label}`}>
-        <IconButton icon={ZoomOut} label="Zoom out" keys="-" onClick={farther} />
-        <IconButton icon={ZoomIn} label="Zoom in" keys="+" onClick={closer} />
-        <IconButton icon={Maximize} label="Fit" keys="0" onClick={fit} />
+      <div className="zoom" role="group" aria-label={t('Zoom: {diagram}', { diagram: label })}>
+        <IconButton icon={ZoomOut} label={t('Zoom out')} keys="-" onClick={farther} />
+        <IconButton icon={ZoomIn} label={t('Zoom in')} keys="+" onClick={closer} />
+        <IconButton icon={Maximize} label={t('Fit')} keys="0" onClick={fit} />
       </div>
     </div>
   );

@@ -6,6 +6,7 @@ import { Problem } from '../../api/http';
 import { useMe } from '../../api/me';
 import { Markdown } from '../../chat/Markdown';
 import { Failed } from '../../ui/Failed';
+import { rich, t } from '../../ui/language';
 import { Ago, ReadOnlyKey, State, Waiting } from '../../ui/parts';
 import type { Entity } from '../board';
 import { change, documentKey, type Node, read, reason, STATES, useChanged } from './document';
@@ -33,18 +34,18 @@ export function DocumentView({ projectId, id, documents }: DocumentViewProps) {
     else forget(id);
     setDraft(next);
   };
-  if (document.isPending) return <Waiting what="the document" />;
+  if (document.isPending) return <Waiting what={t('the document')} />;
   const isGone =
     (document.error instanceof Problem && document.error.status === 404) ||
     (document.data && document.data.projectId !== projectId);
   if (isGone && draft === null) {
     return (
       <article>
-        <h2>Document not found</h2>
+        <h2>{t('Document not found')}</h2>
         <p>
-          It may have been deleted, or it belongs to another project.{' '}
+          {t('It may have been deleted, or it belongs to another project.')}{' '}
           <Link to="/work/$projectId/documents" params={{ projectId }}>
-            All documents
+            {t('All documents')}
           </Link>
         </p>
       </article>
@@ -77,27 +78,28 @@ function Reader({ document, documents, edit, hasWritten }: ReaderProps) {
   const { description } = document.properties as { description?: string | null };
   const { title, content } = textOf(document);
   const [asked, ask] = useState<'move' | 'delete' | null>(null);
+  const about = { version: String(document.version), when: <Ago at={document.updatedAt} /> };
   return (
     <article aria-label={title}>
       <div className="title">
-        <h2>{title}</h2>
+        <h2 dir="auto">{title}</h2>
         {edit ? <StateOf document={document} /> : <State state={document.stateKey} />}
         <div className="actions">
           {edit ? (
             <button type="button" autoFocus={hasWritten} onClick={edit}>
-              Edit
+              {t('Edit')}
             </button>
           ) : null}
           <Link from="/work/$projectId/documents/$documentId" to="." search={{ view: 'versions' }} className="button">
-            Versions
+            {t('Versions')}
           </Link>
           {edit ? (
             <>
               <button type="button" onClick={() => ask('move')}>
-                Move
+                {t('Move')}
               </button>
               <button type="button" onClick={() => ask('delete')}>
-                Delete
+                {t('Delete')}
               </button>
             </>
           ) : null}
@@ -106,16 +108,20 @@ function Reader({ document, documents, edit, hasWritten }: ReaderProps) {
       {asked === 'move' ? <Move document={document} documents={documents} onClose={() => ask(null)} /> : null}
       {asked === 'delete' ? <Delete document={document} onClose={() => ask(null)} /> : null}
       <p className="quiet">
-        Version {document.version}, <Ago at={document.updatedAt} />
-        {edit ? null : (
-          <>
-            . <ReadOnlyKey action="Changing documents" />
-          </>
-        )}
+        {edit
+          ? rich('Version {version}, {when}', about)
+          : rich('Version {version}, {when}. {note}', {
+              ...about,
+              note: <ReadOnlyKey action={t('Changing documents')} />,
+            })}
       </p>
-      {description ? <p className="quiet">{description}</p> : null}
+      {description ? (
+        <p dir="auto" className="quiet">
+          {description}
+        </p>
+      ) : null}
       {content.trim() === '' ? (
-        <p className="note quiet">No text yet.{edit ? ' Click “Edit” to write it.' : ''}</p>
+        <p className="note quiet">{t(edit ? 'No text yet. Click “Edit” to write it.' : 'No text yet.')}</p>
       ) : (
         <Markdown text={content} isLive={false} />
       )}
@@ -146,7 +152,7 @@ function StateOf({ document }: { document: Entity }) {
     <>
       <select
         className="small"
-        aria-label="Document state"
+        aria-label={t('Document state')}
         value={document.stateKey}
         disabled={move.isPending}
         onChange={(event) => move.mutate({ to: event.target.value, from: document.stateKey })}
@@ -159,7 +165,7 @@ function StateOf({ document }: { document: Entity }) {
       </select>
       {move.isError ? (
         <p className="note bad" role="alert">
-          The state was not changed: {reason(move.error)}
+          {t('The state was not changed: {reason}', { reason: reason(move.error) })}
         </p>
       ) : null}
     </>

@@ -12,13 +12,16 @@ import { DocumentView } from './DocumentView';
 import { type Node, treeKey } from './document';
 import { Tree } from './Tree';
 import '../work.css';
+import { rich, t } from '../../ui/language';
 import './documents.css';
 
 /** None of them is chosen. */
 export function DocumentsView() {
   const { projectId } = useParams({ from: '/work/$projectId/documents' });
   return (
-    <Documents projectId={projectId}>{() => <p className="note quiet">Select a document to read it.</p>}</Documents>
+    <Documents projectId={projectId}>
+      {() => <p className="note quiet">{t('Select a document to read it.')}</p>}
+    </Documents>
   );
 }
 
@@ -50,27 +53,27 @@ function Documents({
   if (project.error instanceof Problem && project.error.status === 404) {
     return (
       <main id="main" className="page wide">
-        <h1>Project not found</h1>
+        <h1>{t('Project not found')}</h1>
         <p>
-          It may have been deleted. <Link to="/work">All projects</Link>
+          {t('It may have been deleted.')} <Link to="/work">{t('All projects')}</Link>
         </p>
       </main>
     );
   }
   return (
     <main id="main" className="page wide">
-      {project.isPending ? <Waiting what="the project" /> : null}
+      {project.isPending ? <Waiting what={t('the project')} /> : null}
       {project.isError ? <Failed reading={project} /> : null}
       {project.data ? <ProjectHead project={project.data} /> : null}
-      {project.data && tree.isPending ? <Waiting what="documents" /> : null}
+      {project.data && tree.isPending ? <Waiting what={t('documents')} /> : null}
       {project.data && tree.isError ? <Failed reading={tree} /> : null}
       {project.data && tree.data ? (
         <div className="split documents">
           <Tree projectId={projectId} documents={tree.data.documents} />
           {tree.data.documents.length === 0 ? (
             <p className="note quiet">
-              No documents yet. Agents create them with <code>create_onto_document</code>.{' '}
-              {mayWrite ? 'Enter a title to create one yourself.' : <ReadOnlyKey action="Creating documents" />}
+              {rich('No documents yet. Agents create them with {tool}.', { tool: <code>create_onto_document</code> })}{' '}
+              {mayWrite ? t('Enter a title to create one yourself.') : <ReadOnlyKey action={t('Creating documents')} />}
             </p>
           ) : (
             children(tree.data.documents)

@@ -4,6 +4,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { api, ifMatch } from '../../api/http';
 import { Dialog } from '../../ui/Dialog';
+import { t } from '../../ui/language';
 import type { Entity } from '../board';
 import { FROM_HERE } from '../moves';
 import { documentKey, flat, INDENT, type Node, reason, treeKey, useChanged } from './document';
@@ -40,7 +41,7 @@ export function Move({ document, documents, onClose }: MoveProps) {
     },
   });
   return (
-    <Dialog title={`Move ${document.name}`} onClose={onClose}>
+    <Dialog title={t('Move {name}', { name: document.name })} onClose={onClose}>
       <form
         className="editor"
         onSubmit={(event) => {
@@ -49,7 +50,7 @@ export function Move({ document, documents, onClose }: MoveProps) {
         }}
       >
         <label>
-          New location
+          {t('New location')}
           <select
             value={parent}
             onChange={(event) => {
@@ -57,38 +58,39 @@ export function Move({ document, documents, onClose }: MoveProps) {
               setPosition(null);
             }}
           >
-            <option value="">Top level</option>
+            <option value="">{t('Top level')}</option>
             {flat(documents).map(({ node, depth }) =>
               below.has(node.id) ? null : (
                 <option key={node.id} value={node.id}>
-                  {INDENT.repeat(depth)}Under {node.title}
+                  {INDENT.repeat(depth)}
+                  {t('Under {title}', { title: node.title })}
                 </option>
               ),
             )}
           </select>
         </label>
         <label>
-          Position
+          {t('Position')}
           <select
             value={position ?? ''}
             onChange={(event) => setPosition(event.target.value === '' ? null : Number(event.target.value))}
           >
-            <option value="">Last</option>
+            <option value="">{t('Last')}</option>
             {siblings.map((sibling, nth) => (
               <option key={sibling.id} value={nth}>
-                Before {sibling.title}
+                {t('Before {title}', { title: sibling.title })}
               </option>
             ))}
           </select>
         </label>
         {move.isError ? (
           <p className="note bad" role="alert">
-            The document was not moved: {reason(move.error)}
+            {t('The document was not moved: {reason}', { reason: reason(move.error) })}
           </p>
         ) : null}
         <div className="controls">
           <button type="submit" className="primary" disabled={move.isPending}>
-            Move document
+            {t('Move document')}
           </button>
         </div>
       </form>
@@ -111,19 +113,19 @@ export function Delete({ document, onClose }: { document: Entity; onClose: () =>
     onError: () => queries.invalidateQueries({ queryKey: documentKey(id) }),
   });
   return (
-    <Dialog title={`Delete ${document.name}?`} onClose={onClose}>
-      <p>Its links are deleted too. Child documents move up one level.</p>
+    <Dialog title={t('Delete {name}?', { name: document.name })} onClose={onClose}>
+      <p>{t('Its links are deleted too. Child documents move up one level.')}</p>
       {remove.isError ? (
         <p className="note bad" role="alert">
-          The document was not deleted: {reason(remove.error)}
+          {t('The document was not deleted: {reason}', { reason: reason(remove.error) })}
         </p>
       ) : null}
       <div className="controls">
         <button type="button" disabled={remove.isPending} onClick={() => remove.mutate()}>
-          Delete document
+          {t('Delete document')}
         </button>
         <button type="button" onClick={onClose}>
-          Cancel
+          {t('Cancel')}
         </button>
       </div>
     </Dialog>

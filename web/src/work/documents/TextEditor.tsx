@@ -2,7 +2,8 @@
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { drawSelection, EditorView, highlightActiveLine, keymap } from '@codemirror/view';
 import { useEffect, useRef } from 'react';
-import { mount } from '../../ui/editor';
+import { mount, OWN_DIRECTIONS } from '../../ui/editor';
+import { t } from '../../ui/language';
 
 interface TextEditorProps {
   /** What it begins with. */
@@ -34,10 +35,11 @@ export default function TextEditor({ text, onChange, onSave }: TextEditorProps) 
         history(),
         drawSelection(),
         highlightActiveLine(),
+        OWN_DIRECTIONS,
         // Tab stays the key that leaves the editor: people without a mouse must get out.
         keymap.of([...defaultKeymap, ...historyKeymap]),
         EditorView.lineWrapping,
-        EditorView.contentAttributes.of({ 'aria-label': 'Document text' }),
+        EditorView.contentAttributes.of({ 'aria-label': t('Document text') }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged) calls.current.onChange(update.state.doc.toString());
         }),

@@ -4,6 +4,7 @@ import { Link, useNavigate } from '@tanstack/react-router';
 import type { FormEvent } from 'react';
 import { api } from '../../api/http';
 import { useMe } from '../../api/me';
+import { t } from '../../ui/language';
 import { ErrorNote } from '../../ui/parts';
 import type { Entity } from '../board';
 import { FROM_HERE } from '../moves';
@@ -20,7 +21,7 @@ export function Tree({ projectId, documents }: TreeProps) {
   return (
     <div>
       {documents.length > 0 ? (
-        <nav className="tree" aria-label="Documents">
+        <nav className="tree" aria-label={t('Documents')}>
           <Level projectId={projectId} documents={documents} />
         </nav>
       ) : null}
@@ -38,6 +39,7 @@ function Level({ projectId, documents }: TreeProps) {
             to="/work/$projectId/documents/$documentId"
             params={{ projectId, documentId: id }}
             className={stateKey === 'archived' ? 'quiet' : undefined}
+            dir="auto"
           >
             {title}
           </Link>
@@ -74,20 +76,27 @@ function NewDocument({ projectId, documents }: TreeProps) {
   };
   return (
     <form className="new-document" onSubmit={submit}>
-      <input name="title" required pattern=".*\S.*" aria-label="New document title" placeholder="New document title" />
+      <input
+        name="title"
+        required
+        pattern=".*\S.*"
+        aria-label={t('New document title')}
+        placeholder={t('New document title')}
+      />
       <div className="controls">
         {documents.length > 0 ? (
-          <select name="below" aria-label="Parent document">
-            <option value="">Top level</option>
+          <select name="below" aria-label={t('Parent document')}>
+            <option value="">{t('Top level')}</option>
             {flat(documents).map(({ node, depth }) => (
               <option key={node.id} value={node.id}>
-                {INDENT.repeat(depth)}Under {node.title}
+                {INDENT.repeat(depth)}
+                {t('Under {title}', { title: node.title })}
               </option>
             ))}
           </select>
         ) : null}
         <button type="submit" disabled={make.isPending}>
-          Create document
+          {t('Create document')}
         </button>
       </div>
       {make.isError ? <ErrorNote error={make.error} /> : null}

@@ -4,14 +4,23 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { api, type Schemas } from '../../api/http';
 import { useMe } from '../../api/me';
 import { Failed } from '../../ui/Failed';
+import { rich, t } from '../../ui/language';
 import { lazyPart } from '../../ui/lazyView';
 import { Ago, Waiting } from '../../ui/parts';
 import type { Entity } from '../board';
 import { change, documentKey, historyKey, reason, useChanged } from './document';
 
-const Changes = lazyPart(async () => (await import('../../ui/editor')).Changes, 'the changes');
+const Changes = lazyPart(async () => (await import('../../ui/editor')).Changes, t('the changes'));
 
 type Version = Schemas['WorkVersion'];
+
+/** What those are called who write versions. */
+const ACTORS: Record<string, string> = {
+  user: t('user'),
+  agent: t('agent'),
+  import: t('import'),
+  system: t('system'),
+};
 
 /** What of a version people have written. */
 function written({ properties }: Version): { content: string | null; description: string | null } {
@@ -35,7 +44,7 @@ export function Versions({ document }: { document: Entity }) {
       change(id, document.version, {
         title: version.name,
         ...written(version),
-        changeSummary: `Restored version ${version.version}`,
+        changeSummary: t('Restored version {version}', { version: String(version.version) }),
       }),
     onSuccess: async (now) => {
       await changed(now);
@@ -65,37 +74,45 @@ export function Versions({ document }: { document: Entity }) {
   return (
     <article aria-label={document.name}>
       <div className="title">
-        <h2>Versions of {document.name}</h2>
+        <h2>{t('Versions of {name}', { name: document.name })}</h2>
         <div className="actions">
           <Link from="/work/$projectId/documents/$documentId" to="." search={{}} className="button">
-            Back to document
+            {t('Back to document')}
           </Link>
         </div>
       </div>
-      {history.isPending ? <Waiting what="versions" /> : null}
+      {history.isPending ? <Waiting what={t('versions')} /> : null}
       {history.isError ? <Failed reading={history} /> : null}
       {restore.isError ? (
         <p className="note bad" role="alert">
-          Version {restore.variables.version} was not restored: {reason(restore.error)}
+          {t('Version {version} was not restored: {reason}', {
+            version: String(restore.variables.version),
+            reason: reason(restore.error),
+          })}
         </p>
       ) : null}
       <p className="quiet" role="status">
-        {restore.isSuccess ? `Version ${restore.variables.version} restored as version ${restore.data.version}.` : ''}
+        {restore.isSuccess
+          ? t('Version {version} restored as version {restored}.', {
+              version: String(restore.variables.version),
+              restored: String(restore.data.version),
+            })
+          : ''}
       </p>
       {history.data ? (
         <div className="scrolls versions">
           <table>
             <thead>
               <tr>
-                <th scope="col">Before</th>
-                <th scope="col">After</th>
-                <th scope="col">Version</th>
-                <th scope="col">Saved</th>
-                <th scope="col">By</th>
-                <th scope="col">Changes</th>
+                <th scope="col">{t('Before')}</th>
+                <th scope="col">{t('After')}</th>
+                <th scope="col">{t('Version')}</th>
+                <th scope="col">{t('Saved')}</th>
+                <th scope="col">{t('By')}</th>
+                <th scope="col">{t('Changes')}</th>
                 {mayWrite ? (
                   <th scope="col">
-                    <span className="hidden">Restore</span>
+                    <span className="hidden">{t('Restore')}</span>
                   </th>
                 ) : null}
               </tr>
@@ -108,7 +125,9 @@ export function Versions({ document }: { document: Entity }) {
                       <input
                         type="radio"
                         name={side}
-                        aria-label={`Version ${version.version} ${side}`}
+                        aria-label={t(side === 'before' ? 'Version {version} before' : 'Version {version} after', {
+                          version: String(version.version),
+                        })}
                         checked={(side === 'before' ? before : after)?.version === version.version}
                         onChange={() => choose(side, version.version)}
                       />
@@ -116,16 +135,20 @@ export function Versions({ document }: { document: Entity }) {
                   ))}
                   <td>
                     {version.version}
-                    {version.version === document.version ? <span className="quiet"> current</span> : null}
+                    {version.version === document.version ? <span className="quiet"> {t('current')}</span> : null}
                   </td>
                   <td>
                     <Ago at={version.writtenAt} />
                   </td>
                   <td>
-                    {version.actorType}
-                    {version.changeSource ? <span className="quiet"> via {version.changeSource}</span> : null}
+                    {ACTORS[version.actorType] ?? version.actorType}
+                    {version.changeSource ? (
+                      <span className="quiet"> {t('via {source}', { source: version.changeSource })}</span>
+                    ) : null}
                   </td>
-                  <td className="wraps">{version.deleted ? 'Deleted' : (version.changeSummary ?? '')}</td>
+                  <td dir="auto" className="wraps">
+                    {version.deleted ? t('Deleted') : (version.changeSummary ?? '')}
+                  </td>
                   {mayWrite ? (
                     <td>
                       {version.version === document.version || version.deleted ? null : (
@@ -135,7 +158,7 @@ export function Versions({ document }: { document: Entity }) {
                           disabled={restore.isPending}
                           onClick={() => restore.mutate(version)}
                         >
-                          Restore version {version.version}
+                          {t('Restore version {version}', { version: String(version.version) })}
                         </button>
                       )}
                     </td>
@@ -148,12 +171,15 @@ export function Versions({ document }: { document: Entity }) {
       ) : null}
       {oldest > 1 ? (
         <p className="note quiet">
-          Older versions are not shown. There {oldest === 2 ? 'is one' : `are ${oldest - 1}`} before version {oldest}.
+          {t(
+            'Older versions are not shown. {count, plural, one {There is one before version {version}.} other {There are # before version {version}.}}',
+            { count: oldest - 1, version: String(oldest) },
+          )}
         </p>
       ) : null}
       {after && before ? <Compared before={before} after={after} /> : null}
       {after && !before && oldest === 1 ? (
-        <p className="note quiet">Only one version exists. There is nothing to compare yet.</p>
+        <p className="note quiet">{t('Only one version exists. There is nothing to compare yet.')}</p>
       ) : null}
     </article>
   );
@@ -161,24 +187,33 @@ export function Versions({ document }: { document: Entity }) {
 
 function Compared({ before, after }: { before: Version; after: Version }) {
   const [old, now] = [written(before), written(after)];
-  const name = `From version ${before.version} to version ${after.version}`;
+  const name = t('From version {before} to version {after}', {
+    before: String(before.version),
+    after: String(after.version),
+  });
   const isSameText = (old.content ?? '') === (now.content ?? '');
   return (
     <section aria-label={name}>
       <h3>{name}</h3>
       {before.name === after.name ? null : (
         <p>
-          Title: <del>{before.name}</del> <ins>{after.name}</ins>
+          {rich('Title: {before} {after}', {
+            before: <del dir="auto">{before.name}</del>,
+            after: <ins dir="auto">{after.name}</ins>,
+          })}
         </p>
       )}
       {old.description === now.description ? null : (
         <p>
-          Description: <del>{old.description}</del> <ins>{now.description}</ins>
+          {rich('Description: {before} {after}', {
+            before: <del dir="auto">{old.description}</del>,
+            after: <ins dir="auto">{now.description}</ins>,
+          })}
         </p>
       )}
       {isSameText ? (
         <p className="note quiet">
-          {before.version === after.version ? 'Select two different versions.' : 'Both versions have the same text.'}
+          {t(before.version === after.version ? 'Select two different versions.' : 'Both versions have the same text.')}
         </p>
       ) : (
         <Changes before={old.content ?? ''} after={now.content ?? ''} label={name} />

@@ -4,13 +4,14 @@ import { useMutation } from '@tanstack/react-query';
 import { type KeyboardEvent, useState } from 'react';
 import { both, merge } from '../../consoles/merge';
 import { Dialog } from '../../ui/Dialog';
+import { t } from '../../ui/language';
 import { lazyPart } from '../../ui/lazyView';
 import type { Entity } from '../board';
 import { change, isConflict, read, reason, useChanged } from './document';
 import { type Draft, draftOf, isSame, textOf, written } from './draft';
 
-const TextEditor = lazyPart(async () => (await import('./TextEditor')).default, 'the editor');
-const Changes = lazyPart(async () => (await import('../../ui/editor')).Changes, 'the changes');
+const TextEditor = lazyPart(async () => (await import('./TextEditor')).default, t('the editor'));
+const Changes = lazyPart(async () => (await import('../../ui/editor')).Changes, t('the changes'));
 
 interface WritingProps {
   id: string;
@@ -87,27 +88,29 @@ export function Writing({ id, draft, write }: WritingProps) {
             autoFocus
             required
             className="fill"
-            aria-label="Document title"
+            aria-label={t('Document title')}
             value={draft.text.title}
             onChange={(event) => write({ ...draft, text: { ...draft.text, title: event.target.value } })}
           />
           <button type="submit" className="primary" disabled={mayNot}>
-            Save
+            {t('Save')}
           </button>
           <button type="button" onClick={() => (isUnsaved ? askToLeave(true) : write(null))}>
-            Stop editing
+            {t('Stop editing')}
           </button>
         </div>
         <p className="quiet" role="status">
           {save.isPending
-            ? 'Saving…'
+            ? t('Saving…')
             : isUnsaved
-              ? `Not saved yet, kept in this browser. Based on version ${draft.version}.`
-              : 'No unsaved changes.'}
+              ? t('Not saved yet, kept in this browser. Based on version {version}.', {
+                  version: String(draft.version),
+                })
+              : t('No unsaved changes.')}
         </p>
         {save.isError ? (
           <p className="note bad" role="alert">
-            Not saved: {reason(save.error)} Your text is kept in this browser.
+            {t('Not saved: {reason} Your text is kept in this browser.', { reason: reason(save.error) })}
           </p>
         ) : null}
         {stored ? <Conflict draft={draft} stored={stored} resolve={(choice) => void resolve(choice, stored)} /> : null}
@@ -119,14 +122,14 @@ export function Writing({ id, draft, write }: WritingProps) {
         />
       </form>
       {asksToLeave ? (
-        <Dialog title="Discard your changes?" onClose={() => askToLeave(false)}>
-          <p>They are not saved and can’t be recovered.</p>
+        <Dialog title={t('Discard your changes?')} onClose={() => askToLeave(false)}>
+          <p>{t('They are not saved and can’t be recovered.')}</p>
           <div className="controls">
             <button type="button" onClick={() => write(null)}>
-              Discard changes
+              {t('Discard changes')}
             </button>
             <button type="button" onClick={() => askToLeave(false)}>
-              Keep editing
+              {t('Keep editing')}
             </button>
           </div>
         </Dialog>
@@ -149,35 +152,35 @@ function together({ base, text }: Draft, now: Entity): Draft['text'] {
 function Conflict({ draft, stored, resolve }: { draft: Draft; stored: Entity; resolve: (choice: Choice) => void }) {
   const theirs = textOf(stored);
   return (
-    <section className="note bad" aria-label="Conflict">
+    <section className="note bad" aria-label={t('Conflict')}>
       <p role="alert">
-        Someone else saved version {stored.version} in the meantime. Nothing is lost: your text is kept below. Choose
-        how to continue.
+        {t(
+          'Someone else saved version {version} in the meantime. Nothing is lost: your text is kept below. Choose how to continue.',
+          { version: String(stored.version) },
+        )}
       </p>
       {theirs.title === draft.text.title ? null : (
-        <p>
-          Their title: “{theirs.title}”. Your title: “{draft.text.title}”.
-        </p>
+        <p>{t('Their title: “{theirs}”. Your title: “{yours}”.', { theirs: theirs.title, yours: draft.text.title })}</p>
       )}
       <div className="beside">
         <div>
-          <h3>Your changes</h3>
-          <Changes before={draft.base.content} after={draft.text.content} label="Your changes" />
+          <h3>{t('Your changes')}</h3>
+          <Changes before={draft.base.content} after={draft.text.content} label={t('Your changes')} />
         </div>
         <div>
-          <h3>Their changes</h3>
-          <Changes before={draft.base.content} after={theirs.content} label="Their changes" />
+          <h3>{t('Their changes')}</h3>
+          <Changes before={draft.base.content} after={theirs.content} label={t('Their changes')} />
         </div>
       </div>
       <div className="controls">
         <button type="button" onClick={() => resolve('both')}>
-          Merge both
+          {t('Merge both')}
         </button>
         <button type="button" onClick={() => resolve('mine')}>
-          Save mine
+          {t('Save mine')}
         </button>
         <button type="button" onClick={() => resolve('theirs')}>
-          Use theirs
+          {t('Use theirs')}
         </button>
       </div>
     </section>

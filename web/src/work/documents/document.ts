@@ -1,17 +1,18 @@
 // Reads and changes a project's documents.
 import { useQueryClient } from '@tanstack/react-query';
 import { api, ifMatch, Problem, type Schemas } from '../../api/http';
+import { t } from '../../ui/language';
 import type { Entity } from '../board';
 import { FROM_HERE } from '../moves';
 
 /** The states of documents, in the order in which they are gone through, and what they are called. */
 export const STATES = {
-  draft: 'Draft',
-  in_review: 'In review',
-  ready: 'Ready',
-  published: 'Published',
-  archived: 'Archived',
-} as const;
+  draft: t('Draft'),
+  in_review: t('In review'),
+  ready: t('Ready'),
+  published: t('Published'),
+  archived: t('Archived'),
+};
 
 export type Node = Schemas['DocumentNode'];
 
@@ -58,8 +59,8 @@ export function isConflict(error: unknown): boolean {
 
 /** Why a change was not made, in words for people. */
 export function reason(error: Error): string {
-  if (!(error instanceof Problem)) return 'the server did not respond. Try again.';
+  if (!(error instanceof Problem)) return t('the server did not respond. Try again.');
   if (isConflict(error))
-    return 'someone else changed it in the meantime. The current version is shown. Try again if needed.';
-  return error.status === 404 ? 'it was deleted in the meantime.' : `${error.message} (${error.code}).`;
+    return t('someone else changed it in the meantime. The current version is shown. Try again if needed.');
+  return error.status === 404 ? t('it was deleted in the meantime.') : `${error.message} (${error.code}).`;
 }
