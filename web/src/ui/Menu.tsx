@@ -1,13 +1,46 @@
-// A menu that a button opens, with arrow keys and typing ahead. It does not lock the page's scrolling: that would insert a style element, which
-// the content security policy forbids.
-import * as Radix from '@radix-ui/react-dropdown-menu';
-import { Check, type LucideIcon } from 'lucide-react';
-import type { ReactNode } from 'react';
-import { DIRECTION } from './language';
+// A menu that a button opens, with arrow keys and typing ahead. What shows it (ui/menuParts.tsx) is loaded as soon as the pointer or the focus is at
+// such a button: the list of chats has a button in each row, and the page is there before any of them is used.
+import {
+  type ComponentProps,
+  cloneElement,
+  type KeyboardEvent,
+  type PointerEvent,
+  type ReactElement,
+  type ReactNode,
+  useId,
+  useRef,
+  useState,
+} from 'react';
+import { NotLoaded } from './lazyView';
+import type { ChoiceProps, ItemProps } from './menuParts';
+import { toastError } from './toasts';
+
+type Parts = typeof import('./menuParts');
+
+/** What shows menus, once it is loaded. */
+let parts: Parts | undefined;
+let loading: Promise<Parts> | undefined;
+
+/** Loads once. After a failure, the next request loads again. */
+async function load(): Promise<Parts> {
+  loading ??= import('./menuParts');
+  try {
+    parts = await loading;
+    return parts;
+  } catch (cause) {
+    loading = undefined;
+    throw new NotLoaded(cause);
+  }
+}
+
+function preload(): void {
+  // Where that fails, the click says so.
+  if (!parts) load().catch(() => {});
+}
 
 interface MenuProps {
-  /** A button. */
-  trigger: ReactNode;
+  /** A button, without a handler of its own for the pointer and for keys. */
+  trigger: ReactElement<ComponentProps<'button'>>;
   align?: 'start' | 'end';
   side?: 'top' | 'bottom';
   /** Where the focus goes when it closes: to the button, unless this prevents it. */
@@ -16,66 +49,79 @@ interface MenuProps {
 }
 
 export function Menu({ trigger, align = 'end', side = 'bottom', onCloseAutoFocus, children }: MenuProps) {
+  const [isOpen, setOpen] = useState(false);
+  /** What shows it stays when it closes: it gives the focus back. */
+  const [wasOpen, setWasOpen] = useState(false);
+  const button = useRef<HTMLButtonElement>(null);
+  const isByKey = useRef(false);
+  const [buttonId, id] = [useId(), useId()];
+  const change = async (opens: boolean, byKey = false) => {
+    setOpen(opens);
+    if (!opens) return;
+    isByKey.current = byKey;
+    try {
+      if (!parts) await load();
+      setWasOpen(true);
+    } catch (error) {
+      setOpen(false);
+      toastError(error);
+    }
+  };
+  const onPointerDown = (event: PointerEvent) => {
+    if (event.button !== 0 || event.ctrlKey) return;
+    // The focus is for the menu.
+    if (!isOpen) event.preventDefault();
+    void change(!isOpen);
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (!['Enter', ' ', 'ArrowDown'].includes(event.key)) return;
+    event.preventDefault();
+    void change(event.key === 'ArrowDown' || !isOpen, true);
+  };
   return (
-    <Radix.Root modal={false} dir={DIRECTION}>
-      <Radix.Trigger asChild>{trigger}</Radix.Trigger>
-      <Radix.Portal>
-        <Radix.Content
-          className="menu"
+    <>
+      {cloneElement(trigger, {
+        ref: button,
+        id: buttonId,
+        'aria-haspopup': 'menu',
+        'aria-expanded': isOpen,
+        'aria-controls': isOpen && wasOpen ? id : undefined,
+        'data-state': isOpen ? 'open' : 'closed',
+        onPointerEnter: preload,
+        onFocus: preload,
+        onPointerDown,
+        onKeyDown,
+      } as ComponentProps<'button'>)}
+      {wasOpen && parts ? (
+        <parts.Shown
+          id={id}
+          isOpen={isOpen}
+          onOpenChange={(opens) => void change(opens)}
+          button={button}
+          buttonId={buttonId}
+          isByKey={isByKey}
           align={align}
           side={side}
-          sideOffset={4}
-          collisionPadding={8}
-          loop
           onCloseAutoFocus={onCloseAutoFocus}
         >
           {children}
-        </Radix.Content>
-      </Radix.Portal>
-    </Radix.Root>
+        </parts.Shown>
+      ) : null}
+    </>
   );
 }
 
-interface ItemProps {
-  icon?: LucideIcon;
-  isDangerous?: boolean;
-  isDisabled?: boolean;
-  onSelect: () => void;
-  children: ReactNode;
-}
+// What follows is only rendered within an open menu.
 
-export function MenuItem({ icon: Icon, isDangerous = false, isDisabled = false, onSelect, children }: ItemProps) {
-  return (
-    <Radix.Item className={isDangerous ? 'menu-item bad' : 'menu-item'} disabled={isDisabled} onSelect={onSelect}>
-      {Icon ? <Icon className="icon" /> : null}
-      {children}
-    </Radix.Item>
-  );
+export function MenuItem(props: ItemProps) {
+  return parts ? <parts.Item {...props} /> : null;
 }
 
 /** Exactly one of these is chosen. */
-export function MenuChoice<Value extends string>(props: {
-  label: string;
-  value: Value;
-  options: readonly (readonly [Value, string])[];
-  onChange: (value: Value) => void;
-}) {
-  const { label, value, options, onChange } = props;
-  return (
-    <Radix.RadioGroup value={value} onValueChange={(chosen) => onChange(chosen as Value)} aria-label={label}>
-      <Radix.Label className="menu-label">{label}</Radix.Label>
-      {options.map(([name, shown]) => (
-        <Radix.RadioItem key={name} value={name} className="menu-item">
-          {shown}
-          <Radix.ItemIndicator className="check">
-            <Check className="icon" />
-          </Radix.ItemIndicator>
-        </Radix.RadioItem>
-      ))}
-    </Radix.RadioGroup>
-  );
+export function MenuChoice<Value extends string>(props: ChoiceProps<Value>) {
+  return parts ? <parts.Choice {...props} /> : null;
 }
 
 export function MenuLine() {
-  return <Radix.Separator className="menu-line" />;
+  return parts ? <parts.Line /> : null;
 }

@@ -6,7 +6,7 @@ import { ErrorNote, Waiting } from './parts';
 import { useTitle } from './title';
 
 /** A file of the page could not be fetched: the server is away, or serves another version of the page by now. */
-class NotLoaded extends Error {
+export class NotLoaded extends Error {
   constructor(cause: unknown) {
     super(t("Can't reach the server."), { cause });
     this.name = 'NotLoaded';
