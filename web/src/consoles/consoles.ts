@@ -4,7 +4,7 @@ import { api, type Schemas } from '../api/http';
 import * as localStore from '../api/localStore';
 import { client } from '../stream';
 import { t } from '../ui/language';
-import { type Console, Doc } from './doc';
+import type { Console, Doc } from './doc';
 
 /** What a message brings along of each console. */
 export interface Attached {
@@ -20,6 +20,9 @@ export interface Attached {
 const ATTACHED_MAX = 20;
 const CLOSED = 'consoles.closed.';
 const FOLDED = 'consoles.folded';
+
+/** What keeps an open console the same as the stored one. Loaded with the first console: most conversations have none. */
+let docs: typeof import('./doc') | undefined;
 
 export class Consoles {
   readonly #docs = new Map<string, Doc>();
@@ -96,6 +99,7 @@ export class Consoles {
         api<Schemas['ConsolePage']>(`/api/consoles?limit=100&conversationId=${this.conversationId}`),
       ]);
       const { attachedConsole } = conversation;
+      if (page.items.length > 0 || attachedConsole) docs ??= await import('./doc');
       // The newest change is first there; tabs stand in the order in which they were made.
       for (const console of page.items.toSorted((one, other) => one.createdAt.localeCompare(other.createdAt)))
         this.#put(console);
@@ -127,6 +131,7 @@ export class Consoles {
       kind: kind ?? null,
       dataSourceId: dataSourceId ?? null,
     };
+    docs ??= await import('./doc');
     const console = await api<Console>('/api/consoles', { method: 'POST', body });
     this.#put(console);
     this.show(console.id);
@@ -191,7 +196,8 @@ export class Consoles {
 
   #put(console: Console): void {
     const doc = this.#docs.get(console.id);
-    if (!doc) this.#docs.set(console.id, new Doc(console, this.#changed));
+    if (!doc && docs) this.#docs.set(console.id, new docs.Doc(console, this.#changed));
+    else if (!doc) return;
     else if (console.version > doc.version) doc.versionStored(console.version);
     else if (console.version === doc.version) doc.about = console;
   }
