@@ -14,8 +14,16 @@ const woff2Only = {
       : undefined,
 };
 
+/** Leaves out the names of SVG's attributes: Markdown is rendered without them, as it never contains SVG. */
+const withoutSvg = {
+  name: 'without-svg',
+  enforce: 'pre' as const,
+  transform: (_: string, id: string) =>
+    id.endsWith('/property-information/lib/svg.js') ? "export { html as svg } from './html.js';" : undefined,
+};
+
 export default defineConfig({
-  plugins: [react(), woff2Only],
+  plugins: [react(), woff2Only, withoutSvg],
   build: {
     target: 'es2022',
     // The page's policy takes no data: modules, and small files as files cost nothing here.
@@ -23,6 +31,10 @@ export default defineConfig({
     // The layout of diagrams, which is loaded on request.
     chunkSizeWarningLimit: 1_600,
     modulePreload: { polyfill: false },
+    // Which files make up the app, for scripts/worker.mjs.
+    manifest: true,
+    // What the page loads first is one file: several dozens are larger together, and each is a request.
+    rolldownOptions: { output: { codeSplitting: { groups: [{ name: 'app', tags: ['$initial'] }] } } },
   },
   server: { proxy: { '/api': api, '/.well-known': api } },
 });

@@ -5,8 +5,10 @@
 
 /** Identifies this version of the app. */
 const VERSION = '';
-/** The files that the page itself names: the chat opens with them. Others are kept when they are first used. */
+/** The files that the page itself names: the chat opens with them. */
 const FILES = [];
+/** Parts of the chat that are loaded on request, such as menus. Others are kept when they are first used. */
+const PARTS = [];
 const PAGE = '/';
 /** Files without a hash in their names. */
 const PLAIN = ['/icon.svg', '/manifest.webmanifest'];
@@ -37,7 +39,7 @@ async function fill() {
   const text = await response.clone().text();
   // While servers are replaced one by one, the next one may serve another version.
   if (!response.ok || !FILES.every((file) => text.includes(file))) throw new Error('the page is of another version');
-  await cache.addAll([...FILES, ...PLAIN]);
+  await cache.addAll([...FILES, ...PARTS, ...PLAIN]);
   await cache.put(PAGE, response);
 }
 
