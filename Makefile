@@ -67,8 +67,8 @@ eval-routing: ## How often the right agent is chosen for a first message, and ho
 flame: ## Flame graphs of a benchmark, by perf: docs/reports/performance.md. make flame SCENARIO=turn
 	@SIZE="$(SIZE)" scripts/flame.sh $(SCENARIO)
 
-bench-web: ## How the chat feels in a browser: frames, first paint, weight. Writes docs/guide/web-app.md
-	@SIZE="$(SIZE)" scripts/bench-web.sh
+bench-web: ## How the chat feels in a browser: first load, streaming, search, lists. Writes docs/reports/web-performance.md
+	@SIZE="$(SIZE)" PARTS="$(PARTS)" scripts/bench-web.sh
 
 example-dag: ## A coordinator splits a question into five tasks, three workers do them. MODEL=scripted make example-dag
 	@scripts/example-dag.sh

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# How the chat feels in a browser: frames while a long answer streams, the time until it is there when it is opened, what a first visit
-# weighs. Prints a table, keeps it in bench/results/web.json, and writes it into docs/guide/web-app.md. In the environment:
+# How the chat feels in a browser: its first load, an answer that streams, the time until a finished one is there, a search over many messages, a
+# long list of chats. Prints tables, keeps them in bench/results/web.json, and writes docs/reports/web-performance.md. In the environment:
 #   SIZE=full         full, smoke (that it works; says nothing, and writes nothing)
+#   PARTS=            the parts to measure, such as search,list; then nothing is written. None: all
 #   REJOIN_TEST_BIN=  a binary to measure; none: one is built
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"

@@ -4,7 +4,7 @@ import { existsSync, readlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 /** Runs a statement; what it gives, as text. psql is the server's own, else the one on the PATH. */
-function sql(dev, statement) {
+export function sql(dev, statement) {
   const beside = dev.pids.postgres ? join(dirname(readlinkSync(`/proc/${dev.pids.postgres}/exe`)), 'psql') : '';
   const psql = existsSync(beside) ? beside : 'psql';
   const options = ['--no-psqlrc', '--quiet', '--tuples-only', '--no-align', '-v', 'ON_ERROR_STOP=1'];
