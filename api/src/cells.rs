@@ -43,10 +43,12 @@ use crate::routes;
 const RETRY_AFTER_S: u64 = 1;
 /// Paths whose requests act in a workspace.
 const OF_WORKSPACES: [&str; 4] = ["/api/", "/v1/", mcp::PATH, "/.well-known/agent-card.json"];
-/// Paths of the caller, its keys and sessions, and of signing in.
-const OF_CALLERS: [&str; 6] = [
+/// Paths of the caller, its projects, keys and sessions, and of signing in.
+const OF_CALLERS: [&str; 8] = [
     "/api/me",
+    "/api/projects",
     "/api/session",
+    "/api/session/project",
     "/api/sign-in-codes",
     "/api/keys",
     "/api/sessions",
@@ -182,7 +184,9 @@ mod tests {
     fn identity_is_the_directorys() {
         for path in [
             "/api/me",
+            "/api/projects",
             "/api/session",
+            "/api/session/project",
             "/api/sign-in-codes",
             "/api/admin/projects/7/keys",
             "/api/admin/projects/7/keys/8",

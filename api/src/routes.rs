@@ -24,7 +24,8 @@
 //! - `operations`     queues, throughput, dead jobs, the fleet (admin)
 //! - `graph`          the knowledge graph, with its own files
 //! - `me`             the rights of the caller's key
-//! - `session`        browsers that sign in and out
+//! - `projects`       the projects in which the caller can act
+//! - `session`        browsers that sign in and out, and go on in another project
 //! - `sign_in_codes`  one-time sign-in codes
 //! - `keys`           API keys of a project (admins)
 //! - `usage`          a project's usage today (admins)
@@ -63,6 +64,7 @@ pub mod model_prices;
 pub mod models;
 pub mod operations;
 pub mod prewarm;
+pub mod projects;
 pub mod query_patterns;
 pub mod questions;
 pub mod routing;
@@ -137,6 +139,7 @@ fn own() -> Routes {
         .merge(operations::routes())
         .merge(graph::routes())
         .merge(me::routes())
+        .merge(projects::routes())
         .merge(session::routes())
         .merge(sign_in_codes::routes())
         .merge(keys::routes())

@@ -18,7 +18,8 @@ const DAY_S: i64 = 24 * 60 * 60;
 
 /// Create, list and revoke API keys. Talks to the database.
 ///
-/// A key belongs to a user and gives access to one project. It is shown only once, when it is created.
+/// A key belongs to a user and gives access to one project, or with --all-projects to all projects of the user. It is shown only once,
+/// when it is created.
 ///
 /// Examples:
 ///   rejoin keys create --project acme --user ann --create      the first key of a new project
@@ -53,6 +54,10 @@ pub enum Action {
         /// Number of days after which the key expires.
         #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(i64).range(1..=36_500))]
         expires_in_days: Option<i64>,
+        /// Give access to all projects of the user, also those that the user joins later. Requests choose one with X-Project-ID, and
+        /// browsers that sign in with the key can switch between them.
+        #[arg(long)]
+        all_projects: bool,
         /// Create the project (with the default agents; the user owns it) and the user if they do not exist.
         #[arg(long, requires = "project", requires = "user")]
         create: bool,
@@ -81,6 +86,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             user,
             scopes,
             expires_in_days,
+            all_projects,
             create,
         } => {
             let expires_in_s = expires_in_days.map(|days| days * DAY_S);
@@ -93,12 +99,13 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             };
             let mut connection = pool.acquire().await.context("connecting to the database failed")?;
             refuse_more_than_the_role(&mut connection, project, user, &scopes_of(&scopes)).await?;
-            let made = make_key(&mut connection, user, project, &name, &scopes, expires_in_s).await;
+            let only = (!all_projects).then_some(project);
+            let made = make_key(&mut connection, user, only, &name, &scopes, expires_in_s).await;
             let (id, key) = made.context("creating the key failed")?;
             if out.is_json() {
                 let scopes: Vec<String> = scopes.iter().map(Grant::to_string).collect();
                 out.json(&json!({
-                    "id": id, "key": key, "name": name, "projectId": project, "userId": user, "scopes": scopes
+                    "id": id, "key": key, "name": name, "projectId": only, "userId": user, "scopes": scopes
                 }))?;
             } else {
                 out.line(&key)?;
@@ -275,27 +282,20 @@ pub(crate) async fn ensure_workspace(
     Ok((id, user))
 }
 
-/// Creates a key, and records it in the audit log.
+/// Creates a key for this project, or for all of the user's, and records it in the audit log.
 pub(crate) async fn make_key(
     db: &mut PgConnection,
     user: Uuid,
-    project: Uuid,
+    project: Option<Uuid>,
     name: &str,
     grants: &[Grant],
     expires_in_s: Option<i64>,
 ) -> Result<(Uuid, String), sqlx::Error> {
     let mut tx = db.begin().await?;
-    let made = auth::create_key_with(&mut tx, user, Some(project), name, grants, expires_in_s).await?;
+    let made = auth::create_key_with(&mut tx, user, project, name, grants, expires_in_s).await?;
     let words: Vec<String> = grants.iter().map(Grant::to_string).collect();
     let detail = json!({ "name": name, "userId": user, "scopes": words, "expiresInS": expires_in_s });
-    record(
-        &mut tx,
-        Some(project),
-        Act::KeyCreated,
-        format!("api_key:{}", made.0),
-        detail,
-    )
-    .await?;
+    record(&mut tx, project, Act::KeyCreated, format!("api_key:{}", made.0), detail).await?;
     tx.commit().await?;
     Ok(made)
 }

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read};
 use rejoin_http::problem::{Problem, Refused};
-use rejoin_identity::sign_in;
+use rejoin_identity::{auth, sign_in};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -38,17 +38,23 @@ pub struct Me {
     pub scopes: Vec<String>,
 }
 
+impl Me {
+    pub(super) async fn of(state: &AppState, caller: &auth::Caller) -> Result<Self, Problem> {
+        let (handle, _) = sign_in::handles(&state.db.pool_sqlx, caller.user_id, caller.user_id).await?;
+        Ok(Self {
+            user_id: caller.user_id,
+            handle,
+            workspace_id: caller.workspace_id,
+            key_id: caller.credential.key_id(),
+            token_expires_at: caller.credential.expiry().map(|expiry| expiry.at),
+            role: caller.role.as_str().to_owned(),
+            scopes: caller.scopes.clone(),
+        })
+    }
+}
+
 /// Get the caller and its project
 #[utoipa::path(get, path = "/api/me", tag = "callers", responses((status = 200, description = "The caller", body = Me), Refused))]
 async fn me(State(state): State<AppState>, caller: Caller<Read>) -> Result<Json<Me>, Problem> {
-    let (handle, _) = sign_in::handles(&state.db.pool_sqlx, caller.user_id, caller.user_id).await?;
-    Ok(Json(Me {
-        user_id: caller.user_id,
-        handle,
-        workspace_id: caller.workspace_id,
-        key_id: caller.credential.key_id(),
-        token_expires_at: caller.credential.expiry().map(|expiry| expiry.at),
-        role: caller.role.as_str().to_owned(),
-        scopes: caller.scopes.clone(),
-    }))
+    Ok(Json(Me::of(&state, &caller).await?))
 }

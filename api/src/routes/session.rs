@@ -1,4 +1,5 @@
-//! `/api/session`: a browser signs in with an API key, a token or a sign-in code, and out again.
+//! `/api/session`: a browser signs in with an API key, a token or a sign-in code, and out again. `/api/session/project`: it goes on in
+//! another project.
 //!
 //! Invariant: a signed-in browser changes its user only if the request allows it (`replace`): otherwise a link could
 //! silently put a user into another user's account.
@@ -9,10 +10,11 @@ use axum::http::header::{AUTHORIZATION, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
+use rejoin_event_log::wakeup::Wake;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read};
 use rejoin_http::cookie;
-use rejoin_http::extract;
+use rejoin_http::extract::{self, Body};
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_http::sign_in::{SignsIn, new_session, signed_in};
 use rejoin_identity::auth::{Credential, Kind};
@@ -24,12 +26,13 @@ use serde_json::json;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::me::Me;
 use crate::state::{AppState, Routes};
 
 type SetCookie = [(HeaderName, HeaderValue); 1];
 
 pub fn routes() -> Routes {
-    Routes::new().routes(routes!(begin, end))
+    Routes::new().routes(routes!(begin, end)).routes(routes!(switch))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -160,4 +163,34 @@ async fn end(State(state): State<AppState>, caller: Caller<Read>) -> Result<(Sta
         state.keys.forget(&caller);
     }
     Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie::ended())]))
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SwitchRequest {
+    /// The project in which the browser acts from then on
+    #[serde(rename = "projectId")]
+    pub workspace_id: Uuid,
+}
+
+/// Go on in another project
+///
+/// Moves the cookie's session to another project of its user (`GET /api/projects`), where it has the scopes that the user's role
+/// allows. Its open streams end within 5 s: they belong to the project that it leaves. A session that was begun with a key of one
+/// project stays there (409 `session_stays`). API keys and tokens are not moved (409 `not_a_session`).
+#[utoipa::path(post, path = "/api/session/project", tag = "callers", request_body = SwitchRequest,
+    responses((status = 200, description = "The caller in the other project", body = Me),
+        (status = 409, description = "The session stays in its project, or the credential is not a session", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn switch(
+    State(state): State<AppState>,
+    caller: Caller<Read>,
+    Body(request): Body<SwitchRequest>,
+) -> Result<Json<Me>, Problem> {
+    caller.counts_audited()?;
+    let switched = sessions::switch(&state.db.pool_sqlx, &caller, request.workspace_id).await?;
+    // Here immediately, elsewhere on the wake-up.
+    state.keys.forget(&caller);
+    state.bus.publish(Wake::keys(switched.left));
+    Ok(Json(Me::of(&state, &switched.caller).await?))
 }

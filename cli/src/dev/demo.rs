@@ -91,7 +91,7 @@ async fn key(pool: &PgPool, url: &str, data_dir: &Path, workspace_id: Uuid, user
     let (_id, key) = keys::make_key(
         &mut connection,
         user_id,
-        workspace_id,
+        Some(workspace_id),
         KEY_NAME,
         &Scope::ALL.map(Grant::from),
         None,

@@ -4,7 +4,7 @@
 //! - `invitations` links with which users join a project
 //! - `sessions`    sessions of browsers: listed and ended
 //!
-//! (`POST` and `DELETE /api/session`, and sign-in codes, are in the API.)
+//! (`POST` and `DELETE /api/session`, `POST /api/session/project`, and sign-in codes, are in the API.)
 
 pub mod invitations;
 pub mod sessions;

@@ -89,6 +89,10 @@ rejoin_types::text_enum! {
         SessionEnded = "session.ended",
         /// A session was ended from elsewhere: from another session of the user, by an admin, or by the identity provider.
         SessionRevoked = "session.revoked",
+        /// A session of another workspace goes on in this one.
+        SessionEntered = "session.entered",
+        /// A session goes on in another workspace.
+        SessionLeft = "session.left",
         InvitationCreated = "invitation.created",
         InvitationRevoked = "invitation.revoked",
         /// A user has joined the workspace.

@@ -102,19 +102,13 @@ pub struct Caller {
 impl Caller {
     /// A caller with these scopes of the credential, in a workspace of which the user is a member.
     pub(crate) fn new(credential: Credential, user_id: Uuid, membership: &Membership, scopes: Vec<String>) -> Self {
-        let allowed = membership.role.scopes();
-        let scopes = scopes.into_iter().filter(|scope| {
-            scope
-                .parse::<Grant>()
-                .is_ok_and(|grant| allowed.contains(&grant.scope()))
-        });
         Self {
             credential,
             shown_in: Kind::Key,
             user_id,
             workspace_id: membership.workspace_id,
             role: membership.role,
-            scopes: scopes.collect(),
+            scopes: allowed(membership.role, scopes),
             quota: membership.quota,
         }
     }
@@ -137,6 +131,17 @@ impl Caller {
     fn grants(&self) -> impl Iterator<Item = Grant> {
         self.scopes.iter().filter_map(|scope| scope.parse().ok())
     }
+}
+
+/// Returns those of a credential's scopes that a role allows.
+pub(crate) fn allowed(role: Role, scopes: Vec<String>) -> Vec<String> {
+    let allowed = role.scopes();
+    let scopes = scopes.into_iter().filter(|scope| {
+        scope
+            .parse::<Grant>()
+            .is_ok_and(|grant| allowed.contains(&grant.scope()))
+    });
+    scopes.collect()
 }
 
 /// A key as listed.
@@ -351,8 +356,8 @@ impl Caller {
     }
 }
 
-/// Returns which of these are still valid: the key is valid, and the user is a member of the workspace. The others'
-/// streams are closed.
+/// Returns which of these are still valid: the key is valid and opens the workspace, and the user is a member of it. The others'
+/// streams are closed, also those of a session that has moved to another workspace.
 pub async fn still_valid(db: &PgPool, bases: &[SessionBasis]) -> Result<Vec<SessionBasis>, sqlx::Error> {
     let keys: Vec<Option<Uuid>> = bases.iter().map(|basis| basis.key_id).collect();
     let users: Vec<Uuid> = bases.iter().map(|basis| basis.user_id).collect();
@@ -364,7 +369,9 @@ pub async fn still_valid(db: &PgPool, bases: &[SessionBasis]) -> Result<Vec<Sess
            from unnest($1::uuid[], $2::uuid[], $3::uuid[]) g (key_id, user_id, project_id)
            join kb.project_members m on m.user_id = g.user_id and m.project_id = g.project_id
            left join kb.api_keys k on k.id = g.key_id
-           where g.key_id is null or (k.id is not null and k.revoked_at is null and (k.expires_at is null or k.expires_at > now()))"#,
+           where g.key_id is null
+              or (k.id is not null and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
+                  and (k.project_id is null or k.project_id = g.project_id))"#,
         &keys as &[Option<Uuid>],
         &users,
         &workspaces

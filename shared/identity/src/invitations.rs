@@ -278,7 +278,10 @@ pub async fn accept(
     let mut tx = rls::begin(db, rls::Scope::Login).await?;
     let offer = offer(&mut tx, token).await?;
     let (role, joined) = join(&mut tx, &offer, caller.user_id).await?;
-    let begun = begin(&mut tx, &offer, caller.user_id, role, None, session).await?;
+    let scopes_anywhere = sessions::scopes_anywhere(&mut tx, caller).await?;
+    let scopes_anywhere = scopes_anywhere.as_deref();
+    let begun = begin(&mut tx, &offer, caller.user_id, role, None, scopes_anywhere, session).await?;
+    sessions::keep_provider(&mut tx, caller, begun.id).await?;
     let mut entries: Vec<Pending> = joined.into_iter().collect();
     entries.push(sessions::begun_entry(offer.workspace_id, begun.id));
     audit::append_all(&mut tx, &Actor::caller(caller), entries).await?;
@@ -324,7 +327,7 @@ pub async fn accept_as_new_user(
     let (key_id, key) = auth::insert_key(&mut tx, user_id, workspace, KEY_NAME, &grants, None, Some(maker)).await?;
     // What is recorded concerns the installation, too.
     rls::identified(&mut tx, None).await?;
-    let begun = begin(&mut tx, &offer, user_id, role, Some(key_id), session).await?;
+    let begun = begin(&mut tx, &offer, user_id, role, Some(key_id), None, session).await?;
     let created = Pending {
         workspace_id: None,
         action: Action::UserCreated,
@@ -357,6 +360,7 @@ async fn begin(
     user_id: Uuid,
     role: Role,
     parent: Option<Uuid>,
+    scopes_anywhere: Option<&[String]>,
     session: NewSession<'_>,
 ) -> Result<Begun, sqlx::Error> {
     let scopes = session_scopes(role);
@@ -364,6 +368,7 @@ async fn begin(
         user_id,
         workspace_id: offer.workspace_id,
         scopes: &scopes,
+        scopes_anywhere,
         parent,
         until: None,
     };

@@ -4,6 +4,7 @@
 //! - `auth`       keys and tokens: checked, with what they allow
 //! - `keys`       API keys of a workspace
 //! - `sessions`   browser sessions
+//! - `open_workspaces` the workspaces that a caller's credential opens
 //! - `sign_in`    one-time sign-in codes
 //! - `identities` external identities of users
 //! - `sso`        signing browsers in at the identity provider
@@ -20,6 +21,7 @@ pub mod identities;
 pub mod initiators;
 pub mod invitations;
 pub mod keys;
+pub mod open_workspaces;
 pub mod sessions;
 pub mod sign_in;
 pub mod sso;

@@ -1,6 +1,8 @@
 //! Browser sessions. A session is a key of a separate kind in an HttpOnly cookie. It is created with an API key or token, has
 //! its rights in the workspace of its creation, and expires with it at the latest; or it is created by `sso` or with an
-//! invitation. Users list and end their sessions, and admins those of their workspace.
+//! invitation. Users list and end their sessions, and admins those of their workspace. A session can be moved to another workspace.
+//!
+//! Invariant: a session acts in one workspace at a time, and only in those that the credential opens with which it was begun.
 
 use chrono::{DateTime, Utc};
 use serde_json::json;
@@ -9,6 +11,7 @@ use uuid::Uuid;
 
 use crate::audit::{self, Action, Actor, NewEntry, Pending};
 use crate::auth::{self, Caller, Kind};
+use crate::workspaces::{Membership, Quota, Role};
 use rejoin_db::rls;
 use rejoin_types::ids;
 
@@ -45,6 +48,9 @@ pub(crate) struct Basis<'a> {
     pub(crate) user_id: Uuid,
     pub(crate) workspace_id: Uuid,
     pub(crate) scopes: &'a [String],
+    /// The scopes that it has in any workspace of its user, as far as the role there allows. None: it stays in its workspace, unless
+    /// the key that it ends with opens all of them.
+    pub(crate) scopes_anywhere: Option<&'a [String]>,
     /// The key that it ends with.
     pub(crate) parent: Option<Uuid>,
     /// The latest time of its end.
@@ -67,6 +73,8 @@ pub async fn begin(db: &PgPool, caller: &Caller, new: NewSession<'_>) -> Result<
         user_id: caller.user_id,
         workspace_id: caller.workspace_id,
         scopes: &caller.scopes,
+        // A token may be limited to some workspaces.
+        scopes_anywhere: None,
         parent: caller.credential.key_id(),
         until: caller.credential.expiry().map(|expiry| expiry.at),
     };
@@ -94,8 +102,10 @@ pub(crate) async fn insert(
     let user_agent: Option<String> = new.user_agent.map(|text| text.chars().take(MAX_USER_AGENT).collect());
     let row = sqlx::query!(
         r#"insert into kb.api_keys
-               (id, user_id, project_id, name, prefix, hash, scopes, kind, parent_id, begun_by, user_agent, expires_at)
+               (id, user_id, project_id, name, prefix, hash, scopes, kind, parent_id, begun_by, user_agent, scopes_anywhere, expires_at)
            select $1, $2, $3, 'session of a browser', '', $4, $5, $6, $7, $10, $11,
+                  -- a key without a project opens all of its user's
+                  coalesce($12::text[], (select k.scopes from kb.api_keys k where k.id = $7 and k.project_id is null)),
                   -- the least that is not null
                   least(now() + $8::bigint * interval '1 second', (select k.expires_at from kb.api_keys k where k.id = $7), $9)
            returning expires_at as "expires_at!", ceil(extract(epoch from expires_at - now()))::bigint as "lasts_s!""#,
@@ -109,7 +119,8 @@ pub(crate) async fn insert(
         new.lifetime_s,
         basis.until,
         new.begun_by.as_str(),
-        user_agent
+        user_agent,
+        basis.scopes_anywhere as Option<&[String]>
     )
     .fetch_one(db)
     .await?;
@@ -137,11 +148,43 @@ async fn forget_old(db: &mut PgConnection, user_id: Uuid) -> Result<(), sqlx::Er
     Ok(())
 }
 
+/// Returns the scopes that the caller's session has in any workspace of its user, for a session that replaces it. None: it stays in its
+/// workspace, or ends with a key, with which the other one would not end.
+pub(crate) async fn scopes_anywhere(
+    db: &mut PgConnection,
+    caller: &Caller,
+) -> Result<Option<Vec<String>>, sqlx::Error> {
+    let found = sqlx::query_scalar!(
+        "select scopes_anywhere from kb.api_keys where id = $1 and kind = 'session' and parent_id is null",
+        caller.credential.key_id()
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(found.flatten())
+}
+
+/// Lets the identity provider that began the caller's session end the session that replaces it.
+pub(crate) async fn keep_provider(db: &mut PgConnection, caller: &Caller, id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.sso_sessions (session_id, issuer, subject, provider_session)
+         select $1::uuid, s.issuer, s.subject, s.provider_session from kb.sso_sessions s where s.session_id = $2",
+        id,
+        caller.credential.key_id()
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 /// The entry of a session that has begun.
 pub(crate) fn begun_entry(workspace_id: Uuid, id: Uuid) -> Pending {
+    entry(workspace_id, Action::SessionBegun, id)
+}
+
+fn entry(workspace_id: Uuid, action: Action, id: Uuid) -> Pending {
     Pending {
         workspace_id: Some(workspace_id),
-        action: Action::SessionBegun,
+        action,
         target: format!("session:{id}"),
         detail: json!({}),
     }
@@ -184,6 +227,94 @@ pub async fn end(db: &PgPool, caller: &Caller) -> Result<(), sqlx::Error> {
     tx.commit().await
 }
 
+/// The reason why a session was not moved to another workspace.
+#[derive(Debug, thiserror::Error)]
+pub enum SwitchError {
+    #[error(
+        "only the session of a browser moves to another project; an API key is created for a project, or the header \
+        X-Project-ID selects one"
+    )]
+    NotASession,
+    #[error(
+        "this session stays in its project, because it was begun with a credential of that project alone; sign in to \
+        the other project instead"
+    )]
+    Stays,
+    /// Also if the workspace exists but the user has no access to it: its existence is not revealed.
+    #[error("the project does not exist, or this user has no access to it")]
+    UnknownWorkspace,
+    #[error("moving the session failed")]
+    Database(#[from] sqlx::Error),
+}
+
+/// A session that has moved.
+#[derive(Debug)]
+pub struct Switched {
+    /// The workspace in which it was; the new one, if it was there already.
+    pub left: Uuid,
+    /// The caller in the new workspace.
+    pub caller: Caller,
+}
+
+/// Moves the caller's session to another workspace of its user. Its open streams are closed. Idempotent.
+pub async fn switch(db: &PgPool, caller: &Caller, workspace_id: Uuid) -> Result<Switched, SwitchError> {
+    let id = match (caller.shown_in, caller.credential.key_id()) {
+        (Kind::Session, Some(id)) => id,
+        (Kind::Session | Kind::Key, _) => return Err(SwitchError::NotASession),
+    };
+    let mut tx = rls::begin(db, rls::Scope::Login).await?;
+    // The database checks the membership, and nothing is moved without one.
+    let moved = sqlx::query!(
+        r#"select left_project as "left_workspace!", role as "role!", scopes as "scopes!", runs_per_day, tokens_per_day
+           from kb.switch_session($1, $2)"#,
+        id,
+        workspace_id
+    )
+    .fetch_optional(&mut *tx)
+    .await?;
+    let Some(moved) = moved else {
+        return Err(why_not(&mut tx, id).await?);
+    };
+    if moved.left_workspace != workspace_id {
+        let entries = vec![
+            entry(moved.left_workspace, Action::SessionLeft, id),
+            entry(workspace_id, Action::SessionEntered, id),
+        ];
+        audit::append_all(&mut tx, &Actor::caller(caller), entries).await?;
+    }
+    tx.commit().await?;
+    let membership = Membership {
+        workspace_id,
+        role: Role::stored(&moved.role),
+        quota: Quota {
+            runs_per_day: moved.runs_per_day,
+            tokens_per_day: moved.tokens_per_day,
+        },
+    };
+    Ok(Switched {
+        left: moved.left_workspace,
+        caller: Caller {
+            shown_in: Kind::Session,
+            ..Caller::new(caller.credential, caller.user_id, &membership, moved.scopes)
+        },
+    })
+}
+
+/// Returns why a session was not moved.
+async fn why_not(db: &mut PgConnection, id: Uuid) -> Result<SwitchError, sqlx::Error> {
+    let stays = sqlx::query_scalar!(
+        r#"select scopes_anywhere is null as "stays!" from kb.api_keys where id = $1"#,
+        id
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(match stays {
+        Some(true) => SwitchError::Stays,
+        // It has just ended, or the workspace is not its user's.
+        Some(false) | None => SwitchError::UnknownWorkspace,
+    })
+}
+
 /// A session as listed. Its secret is not stored.
 #[derive(Debug, Clone)]
 pub struct SessionInfo {
@@ -193,6 +324,9 @@ pub struct SessionInfo {
     pub workspace_id: Uuid,
     /// The workspace's name.
     pub workspace: String,
+    /// The user's role in the workspace.
+    pub role: String,
+    /// Those that the role allows.
     pub scopes: Vec<String>,
     /// None: an earlier release began it.
     pub begun_by: Option<String>,
@@ -230,9 +364,9 @@ pub async fn page(
     limit: i64,
 ) -> Result<Vec<SessionInfo>, sqlx::Error> {
     let (user_id, workspace_id) = whose.ids();
-    sqlx::query_as!(
+    let mut sessions = sqlx::query_as!(
         SessionInfo,
-        r#"select k.id, k.user_id, u.handle, p.id as workspace_id, p.name as workspace, k.scopes, k.begun_by, k.user_agent, k.created_at,
+        r#"select k.id, k.user_id, u.handle, p.id as workspace_id, p.name as workspace, m.role, k.scopes, k.begun_by, k.user_agent, k.created_at,
                   k.expires_at as "expires_at!", k.last_used_at
            from kb.api_keys k join kb.users u on u.id = k.user_id join kb.projects p on p.id = k.project_id
            -- of members alone: the sessions of others open nothing
@@ -247,7 +381,12 @@ pub async fn page(
         limit
     )
     .fetch_all(db)
-    .await
+    .await?;
+    for session in &mut sessions {
+        let scopes = std::mem::take(&mut session.scopes);
+        session.scopes = auth::allowed(Role::stored(&session.role), scopes);
+    }
+    Ok(sessions)
 }
 
 /// A session that was ended from elsewhere.

@@ -162,6 +162,8 @@ pub async fn sign_in(
         user_id,
         workspace_id: caller.workspace_id,
         scopes: &caller.scopes,
+        // A token that names workspaces opens no others.
+        scopes_anywhere: identity.workspaces.is_none().then_some(identity.scopes.as_slice()),
         parent: None,
         until: None,
     };

@@ -17,3 +17,4 @@ mod sign_in;
 mod sso;
 mod sso_access;
 mod sso_provider;
+mod switching;

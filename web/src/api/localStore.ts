@@ -65,6 +65,13 @@ export function leave(): void {
   location.reload();
 }
 
+/** Opens the start page of the workspace to which the session has moved, and reloads the other tabs. No copies of the former one stay. */
+export function leaveWorkspace(): void {
+  forgetCopies(null);
+  tabs.postMessage(null);
+  location.assign('/');
+}
+
 /** The key in the browser's storage, which storage events contain. */
 export function keyOf(name: string): string {
   if (owner === null) throw new Error('no user is signed in, so nothing can be stored');

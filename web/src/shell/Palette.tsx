@@ -2,6 +2,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import {
+  Building2,
   Contrast,
   Keyboard,
   LogOut,
@@ -25,6 +26,7 @@ import { setLook, useLook } from '../ui/theme';
 import { useLater } from '../ui/useLater';
 import { openDialog, toggleSidebar } from './frame';
 import { MODIFIER, placeOf, SHIFT, viewsFor } from './navigation';
+import { useSwitch, useWorkspaces } from './workspaces';
 
 /** What the groups of commands are called. */
 const GROUPS = { actions: t('Actions'), views: t('Go to'), chats: t('Chats'), messages: t('Messages') };
@@ -44,6 +46,8 @@ interface Command {
 const CHATS = 8;
 /** Messages that are shown. */
 const MESSAGES = 8;
+/** Other workspaces that are shown. */
+const WORKSPACES = 8;
 /** Pause in typing after which chats and messages are searched, in milliseconds. */
 const TYPING_MS = 200;
 
@@ -157,6 +161,8 @@ function useCommands(words: string): Command[] {
   const navigate = useNavigate();
   const queries = useQueryClient();
   const look = useLook();
+  const workspaces = useWorkspaces();
+  const switchTo = useSwitch();
   const searched = useLater(words, TYPING_MS);
   const chats = useQuery({
     queryKey: ['conversations', 'palette', searched],
@@ -193,6 +199,18 @@ function useCommands(words: string): Command[] {
     action('keys', t('Keyboard shortcuts'), Keyboard, () => openDialog('keys'), '?'),
     action('sign-out', t('Sign out'), LogOut, () => void signOut().finally(localStore.leave)),
   ];
+  const switches = workspaces
+    .filter(({ isCurrent }) => !isCurrent)
+    .map((workspace) =>
+      action(
+        `workspace-${workspace.id}`,
+        t('Switch to {name}', { name: workspace.name }),
+        Building2,
+        () => void switchTo(workspace),
+      ),
+    )
+    .filter(({ name }) => fits(name))
+    .slice(0, WORKSPACES);
   const views = viewsFor(isAdmin(me)).map(
     ({ to, name, icon, key }): Command => ({
       key: `go-${key}`,
@@ -229,6 +247,12 @@ function useCommands(words: string): Command[] {
     }),
   );
   return words === ''
-    ? [...views, ...found, ...actions]
-    : [...views.filter(({ name }) => fits(name)), ...actions.filter(({ name }) => fits(name)), ...found, ...said];
+    ? [...views, ...found, ...actions, ...switches]
+    : [
+        ...views.filter(({ name }) => fits(name)),
+        ...actions.filter(({ name }) => fits(name)),
+        ...switches,
+        ...found,
+        ...said,
+      ];
 }

@@ -1,4 +1,4 @@
-// The sidebar: a new chat, the chats, the views by audience, and the user's menu. A drawer on narrow screens.
+// The sidebar: the workspace, a new chat, the chats, the views by audience, and the user's menu. A drawer on narrow screens.
 import { Link, useRouterState } from '@tanstack/react-router';
 import { Command, Keyboard, LogOut, PanelLeft } from 'lucide-react';
 import { useState } from 'react';
@@ -6,21 +6,14 @@ import { signOut } from '../api/http';
 import * as localStore from '../api/localStore';
 import { isAdmin, useMe } from '../api/me';
 import { Conversations } from '../chat/Conversations';
+import { roleName } from '../settings/roles';
 import { IconButton } from '../ui/Button';
 import { t } from '../ui/language';
 import { Menu, MenuChoice, MenuItem, MenuLine } from '../ui/Menu';
 import { CONTRASTS, setLook, THEMES, useLook } from '../ui/theme';
 import { closeDrawer, openDialog, toggleSidebar } from './frame';
 import { type Group, groupsFor, MODIFIER, placeOf, SETTINGS, SHIFT, type View } from './navigation';
-
-/** What roles are called. */
-const ROLES: Record<string, string> = {
-  owner: t('owner'),
-  member: t('member'),
-  viewer: t('viewer'),
-  operator: t('operator'),
-  service: t('service'),
-};
+import { WorkspaceMenu } from './WorkspaceMenu';
 
 export function Sidebar() {
   const me = useMe();
@@ -53,6 +46,7 @@ export function Sidebar() {
           onClick={toggleSidebar}
         />
       </div>
+      <WorkspaceMenu />
       <Conversations current={/^\/c\/([^/]+)$/.exec(pathname)?.[1] ?? null} />
       <nav className="views" aria-label={t('Views')}>
         {groupsFor(isAdmin(me)).map((group) => (
@@ -122,7 +116,7 @@ function User() {
             {me.handle.slice(0, 1)}
           </span>
           <span dir="auto">{me.handle}</span>
-          <span className="quiet">{ROLES[me.role] ?? me.role}</span>
+          <span className="quiet">{roleName(me.role)}</span>
         </button>
       }
     >

@@ -78,7 +78,8 @@ export function Item({ icon: Icon, isDangerous = false, isDisabled = false, onSe
 export interface ChoiceProps<Value extends string> {
   label: string;
   value: Value;
-  options: readonly (readonly [Value, string])[];
+  /** Each with its name, and what is shown beside it. */
+  options: readonly (readonly [Value, string, string?])[];
   onChange: (value: Value) => void;
 }
 
@@ -86,9 +87,10 @@ export function Choice<Value extends string>({ label, value, options, onChange }
   return (
     <Radix.RadioGroup value={value} onValueChange={(chosen) => onChange(chosen as Value)} aria-label={label}>
       <Radix.Label className="menu-label">{label}</Radix.Label>
-      {options.map(([name, shown]) => (
+      {options.map(([name, shown, detail]) => (
         <Radix.RadioItem key={name} value={name} className="menu-item">
-          {shown}
+          <span className="name">{shown}</span>
+          {detail === undefined ? null : <span className="quiet">{detail}</span>}
           <Radix.ItemIndicator className="check">
             <Check className="icon" />
           </Radix.ItemIndicator>

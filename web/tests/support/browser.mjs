@@ -30,11 +30,11 @@ function slowDown(browser) {
   };
 }
 
-/** An address that signs a browser in once, as the user of the key. */
-export async function signInLink({ url, apiKey }) {
+/** An address that signs a browser in once, as the user of the key; in this project, if the key is for several. */
+export async function signInLink({ url, apiKey, projectId }) {
   const response = await fetch(`${url}/api/sign-in-codes`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${apiKey}` },
+    headers: { authorization: `Bearer ${apiKey}`, ...(projectId && { 'x-project-id': projectId }) },
   });
   return `${url}/#code=${(await response.json()).code}`;
 }

@@ -10,6 +10,7 @@ use rejoin_files::{AttachError, BeginError};
 use rejoin_identity::auth::AuthError;
 use rejoin_identity::invitations::InvitationError;
 use rejoin_identity::keys::KeyError;
+use rejoin_identity::sessions::SwitchError;
 use rejoin_identity::sso::SsoError;
 use rejoin_identity::workspaces::{Exhausted, MemberError};
 use rejoin_models::reads;
@@ -75,6 +76,17 @@ impl From<SsoError> for Problem {
             SsoError::AnotherUser => Self::conflict("signed_in_as_another", detail),
             SsoError::Invitation(error) => error.into(),
             SsoError::Database(error) => error.into(),
+        }
+    }
+}
+
+impl From<SwitchError> for Problem {
+    fn from(error: SwitchError) -> Self {
+        match error {
+            SwitchError::NotASession => Self::conflict("not_a_session", error.to_string()),
+            SwitchError::Stays => Self::conflict("session_stays", error.to_string()),
+            SwitchError::UnknownWorkspace => Self::not_found("project_not_found", "The project"),
+            SwitchError::Database(error) => error.into(),
         }
     }
 }

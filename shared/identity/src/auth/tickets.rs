@@ -47,7 +47,7 @@ pub async fn workspace_of_ticket(db: &PgPool, ticket: &str) -> Result<Option<Uui
     .await
 }
 
-/// Redeems a ticket. None: unknown, used, expired, for another stream, or its key or token is no longer valid. One
+/// Redeems a ticket. None: unknown, used, expired, for another stream, or its key or token is no longer valid in its workspace. One
 /// round trip: after a restart, all browsers present one.
 pub async fn redeem_ticket(pool: &Pool, ticket: &str, target_id: Uuid) -> Result<Option<Caller>, PgError> {
     let sql = "delete from kb.stream_tickets t
@@ -56,7 +56,8 @@ pub async fn redeem_ticket(pool: &Pool, ticket: &str, target_id: Uuid) -> Result
                  and (t.token_expires_at > now()
                       or exists (select from kb.api_keys k
                                  where k.id = t.key_id and k.revoked_at is null
-                                   and (k.expires_at is null or k.expires_at > now())))
+                                   and (k.expires_at is null or k.expires_at > now())
+                                   and (k.project_id is null or k.project_id = t.project_id)))
                returning t.key_id, t.token_expires_at, t.user_id, t.project_id, now()";
     let row = rls::query_one_scoped(pool, rls::Scope::Login, sql, &[&hash_secret(ticket), &target_id]).await?;
     Ok(row.and_then(|row| {

@@ -150,7 +150,7 @@ async fn a_ticket_reads_one_stream_while_its_credential_is_good() {
 #[tokio::test]
 async fn a_stream_needs_a_good_key_and_a_member_of_its_project() {
     let db = support::database().await;
-    second_workspace(&db).await;
+    let second = second_workspace(&db).await;
     let foreign = {
         let mut connection = db.pool.acquire().await.expect("a connection");
         workspaces::create(&mut connection, "foreign").await.expect("a project")
@@ -170,19 +170,23 @@ async fn a_stream_needs_a_good_key_and_a_member_of_its_project() {
         run(&db, format!("update kb.api_keys set {end} where id = '{id}'")).await;
     }
     let token = basis(None, db.workspace_id);
+    let of_all = basis(Some(key(&db, None).await.0), second);
     let all = [
         good,
         revoked,
         expired,
         basis(Some(Uuid::now_v7()), db.workspace_id),
         token,
+        of_all,
+        // A member of it, with the key of another one: a session that has moved.
+        basis(good.key_id, second),
         // A member of two other projects.
         basis(good.key_id, foreign),
         basis(None, foreign),
     ];
     let mut standing = auth::still_valid(&db.pool, &all).await.expect("an answer");
     standing.sort();
-    let mut expected = [good, token];
+    let mut expected = [good, token, of_all];
     expected.sort();
     assert_eq!(standing, expected);
 }
