@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
-    Routes::new().routes(routes!(list))
+    Routes::new().routes(routes!(list_projects))
 }
 
 /// A project of the caller
@@ -43,7 +43,7 @@ pub struct CallerProjects {
 /// sessions can go on in each of these projects (`POST /api/session/project`).
 #[utoipa::path(get, path = "/api/projects", tag = "callers", params(PageParams),
     responses((status = 200, description = "A page", body = CallerProjects), Refused))]
-async fn list(
+async fn list_projects(
     State(state): State<AppState>,
     caller: Caller<Read>,
     Params(params): Params<PageParams>,

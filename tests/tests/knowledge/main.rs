@@ -3,4 +3,5 @@
 
 mod calendar;
 mod graph;
+mod hostile_imports;
 mod work;

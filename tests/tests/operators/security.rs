@@ -5,7 +5,6 @@ mod attacks;
 mod audit;
 mod audit_chain;
 mod dns_rebinding;
-mod hostile_imports;
 mod injections;
 mod network;
 mod nul_text;

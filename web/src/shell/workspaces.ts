@@ -2,24 +2,13 @@
 // that was left stays in its memory.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { api, query } from '../api/http';
+import { api, query, type Schemas } from '../api/http';
 import * as localStore from '../api/localStore';
 import { confirmed } from '../ui/Dialog';
 import { t } from '../ui/language';
 import { toastError } from '../ui/toasts';
 
-export interface Workspace {
-  id: string;
-  name: string;
-  role: string;
-  /** The page shows it. */
-  isCurrent: boolean;
-}
-
-interface Page {
-  items: Workspace[];
-  nextCursor?: string | null;
-}
+export type Workspace = Schemas['CallerProject'];
 
 const KEY = ['workspaces'];
 /** Workspaces that are read with one request. */
@@ -33,7 +22,10 @@ async function readAll(signal: AbortSignal): Promise<Workspace[]> {
   const all: Workspace[] = [];
   let cursor: string | null = null;
   do {
-    const page: Page = await api<Page>(`/api/projects${query({ limit: PAGE, cursor })}`, { signal });
+    const page: Schemas['CallerProjects'] = await api<Schemas['CallerProjects']>(
+      `/api/projects${query({ limit: PAGE, cursor })}`,
+      { signal },
+    );
     all.push(...page.items);
     cursor = page.nextCursor ?? null;
   } while (cursor !== null && all.length < MAX);

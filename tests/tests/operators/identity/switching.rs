@@ -217,7 +217,7 @@ async fn the_streams_of_the_project_that_a_session_leaves_end() {
 }
 
 #[tokio::test]
-async fn a_session_enters_no_project_that_its_user_or_its_key_does_not_open() {
+async fn a_session_enters_no_project_that_its_key_does_not_open() {
     let app = quiet().await;
     let (user, first) = (app.db.user_id, app.db.workspace_id);
     let second = another_project(&app.db, "second", user, Role::Member).await;
@@ -293,7 +293,7 @@ async fn a_removed_member_does_not_get_back_by_a_session_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_session_of_an_identity_provider_opens_what_its_token_opened() {
+async fn a_session_of_a_provider_opens_what_its_token_opened() {
     let site = Site::start(|_, _| {}).await;
     let (user, first) = (site.db.user_id, site.db.workspace_id);
     let second = another_project(&site.db, "second", user, Role::Viewer).await;
