@@ -355,7 +355,7 @@ async fn a_session_of_a_provider_opens_what_its_token_opened() {
 }
 
 #[tokio::test]
-async fn an_invitation_does_not_let_a_session_of_one_key_out_of_the_new_project() {
+async fn an_invitation_lets_no_session_of_one_key_out_of_its_project() {
     let app = quiet().await;
     let (user, first) = (app.db.user_id, app.db.workspace_id);
     let (maker, _) = app.db.another_user().await;
