@@ -10,9 +10,10 @@ const PAGE = join(ROOT, 'docs/reports/web-performance.md');
 const KIB = 1024;
 /** What the chat may load first. */
 const SCRIPT_MAX_KIB = 240;
-/** "Good" values of Web Vitals. */
-const LARGEST_PAINT_MAX_MS = 2_500;
-const INTERACTION_MAX_MS = 200;
+/** Stricter than what Web Vitals calls "good": 2.5 s and 200 ms. */
+const LARGEST_PAINT_MAX_MS = 1_000;
+const INTERACTION_MAX_MS = 100;
+const NO_LONG_TASK = { upTo: 0, words: 'none' };
 /** A frame of a 60 Hz display. */
 const FRAME_MS = 1_000 / 60;
 const OPENED_MAX_MS = 1_000;
@@ -37,7 +38,7 @@ const TABLES = [
         `largest contentful paint (LCP), ${MID}`,
         'first_midrange.largest_paint_ms',
         ms,
-        { upTo: LARGEST_PAINT_MAX_MS, words: '2.5 s' },
+        { upTo: LARGEST_PAINT_MAX_MS, words: '1.0 s' },
       ],
       [`first contentful paint, ${MID}`, 'first_midrange.first_paint_ms', ms],
       [`total blocking time, ${MID}`, 'first_midrange.blocked_ms', ms],
@@ -55,7 +56,7 @@ const TABLES = [
       ["… without a display's clock, p95", 'unclocked.frame_p95_ms', ms],
       ['work per frame (script, style, layout), p50', 'streaming.work_median_ms', ms, { upTo: 16, words: '16 ms' }],
       ['… p95', 'streaming.work_p95_ms', ms],
-      ['tasks longer than 50 ms', 'streaming.long_tasks', count],
+      ['tasks longer than 50 ms', 'streaming.long_tasks', count, NO_LONG_TASK],
       ['… the longest', 'streaming.long_task_longest_ms', ms],
       ['share of the time in which the page is busy', 'streaming.main_thread_share', percent],
     ],
@@ -67,13 +68,13 @@ const TABLES = [
         'interaction to next paint (INP), this machine',
         'used.inp_ms',
         ms,
-        { upTo: INTERACTION_MAX_MS, words: '200 ms' },
+        { upTo: INTERACTION_MAX_MS, words: '100 ms' },
       ],
       ['… the longest interaction', 'used.interaction_longest_ms', ms],
       ['… number of interactions', 'used.interactions', count],
-      ['tasks longer than 50 ms, this machine', 'used.long_tasks', count],
+      ['tasks longer than 50 ms, this machine', 'used.long_tasks', count, NO_LONG_TASK],
       ['… the longest', 'used.long_task_longest_ms', ms],
-      [`INP, ${MID}`, 'used_midrange.inp_ms', ms, { upTo: INTERACTION_MAX_MS, words: '200 ms' }],
+      [`INP, ${MID}`, 'used_midrange.inp_ms', ms, { upTo: INTERACTION_MAX_MS, words: '100 ms' }],
       ['… the longest interaction', 'used_midrange.interaction_longest_ms', ms],
       ['… number of interactions', 'used_midrange.interactions', count],
       [`tasks longer than 50 ms, ${MID}`, 'used_midrange.long_tasks', count],
@@ -142,7 +143,7 @@ const METHOD = `## How it is measured
   frame; the browser reports 16 ms and more, rounded to 8 ms.
 - **Search and list**: 1,000 chats with 100 messages each, of 40 to 100 words out of 2,000 with frequencies as in a language, stored with SQL; the index is filled by the trigger that fills it for other messages. 20
   searches are typed into the field of the list.
-- **Bounds**: 240 KiB and 200 ms for a search are promises of this project; LCP and INP have the bounds that [Web Vitals](https://web.dev/articles/vitals) calls "good".
+- **Bounds** are goals of this project. Those of LCP and INP are stricter than what [Web Vitals](https://web.dev/articles/vitals) calls "good": 2.5 s and 200 ms.
 
 \`SIZE=smoke make bench-web\` checks that the script works, and writes nothing. \`PARTS=search,list make bench-web\` measures these parts alone, prints them, and writes nothing. The parts: \`first\`, \`streaming\`, \`used\`,
 \`finished\`, \`search\`, \`list\`.

@@ -34,7 +34,7 @@ const paths = (page) =>
     return requests.flat().map(({ url }) => new URL(url).pathname);
   });
 
-const script = (page) => page.locator('script[type=module]').getAttribute('src');
+const script = (page) => page.locator('script[type=module][src*="/app-"]').getAttribute('src');
 
 test('without the server the app opens with the chats of this device, and goes on when the server is back', {
   skip,

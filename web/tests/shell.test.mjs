@@ -67,15 +67,18 @@ test('the palette finds views, chats and actions, by keys alone', { skip }, asyn
   await page.waitForURL(/\/operations$/);
   await palette(page).waitFor({ state: 'detached' });
   await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: 'Search views' }).waitFor();
   await page.keyboard.type('needle');
   await palette(page).getByRole('option', { name: 'About a needle' }).waitFor();
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { level: 1, name: 'About a needle' }).waitFor();
   await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: 'Search views' }).waitFor();
   await page.keyboard.type('high contrast');
   await page.keyboard.press('Enter');
   await eventually(async () => assert.equal(await page.locator('html').getAttribute('data-contrast'), 'more'));
   await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: 'Search views' }).waitFor();
   await page.keyboard.type('nothing is called this');
   await palette(page).getByText('No results for').waitFor();
   await page.keyboard.press('Escape');

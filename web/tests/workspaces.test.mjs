@@ -69,6 +69,7 @@ test('a user of two workspaces switches to the other one, and back', { skip }, a
   await switcher(page, 'wandas').waitFor();
   // Back by the palette.
   await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: 'Search views' }).waitFor();
   await page.keyboard.type('switch to');
   const commands = page.getByRole('dialog', { name: 'Search and commands' });
   await commands.getByRole('option', { name: 'Switch to demo' }).click();
@@ -138,8 +139,8 @@ test('a session that stays in its workspace has its name, and no menu', { skip }
     await shown.first().waitFor();
     await eventually(async () => assert.equal(await switcher(page).count(), 0));
     await page.keyboard.press('Control+k');
-    await page.keyboard.type('switch to');
     const commands = page.getByRole('dialog', { name: 'Search and commands' });
+    await commands.getByRole('combobox').fill('switch to');
     await commands.getByText('No results for').waitFor();
     await context.close();
   }

@@ -21,8 +21,8 @@ addEventListener('install', (event) => event.waitUntil(fill()));
 addEventListener('activate', (event) => event.waitUntil(begin()));
 addEventListener('message', ({ data, ports }) => {
   if (data === 'activate') void skipWaiting();
-  // Whether a page with this script is of this version.
-  else if (typeof data?.script === 'string') ports[0]?.postMessage(FILES.includes(data.script));
+  // Whether a page with these scripts is of this version.
+  else if (Array.isArray(data?.scripts)) ports[0]?.postMessage(data.scripts.every((script) => FILES.includes(script)));
 });
 addEventListener('fetch', (event) => {
   const { request } = event;

@@ -34,11 +34,11 @@ async function consider(worker: ServiceWorker | null): Promise<void> {
 }
 
 function isOfThisPage(worker: ServiceWorker): Promise<boolean> {
-  const script = document.querySelector('script[type=module]')?.getAttribute('src');
+  const scripts = [...document.querySelectorAll('script[type=module]')].map((script) => script.getAttribute('src'));
   const { port1, port2 } = new MessageChannel();
   return new Promise((resolve) => {
     port1.onmessage = ({ data }) => resolve(data === true);
-    worker.postMessage({ script }, [port2]);
+    worker.postMessage({ scripts }, [port2]);
   });
 }
 

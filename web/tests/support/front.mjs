@@ -44,7 +44,7 @@ async function newer(found, answer) {
   let text = '';
   for await (const piece of found.setEncoding('utf8')) text += piece;
   const changed = text
-    .replaceAll(/\/assets\/index-[\w-]+\.js/g, '$&?newer')
+    .replaceAll(/\/assets\/app-[\w-]+\.js/g, '$&?newer')
     .replace(/const VERSION = '[^']*'/, "const VERSION = 'newer'");
   const headers = { ...found.headers };
   for (const name of ['content-length', 'etag', 'transfer-encoding']) delete headers[name];
