@@ -140,7 +140,7 @@ async fn streams_are_opened_in_turn_and_all_of_them() {
     let client = app.client();
     let events = turn.conversation_events();
     // One waits for the database, and holds the only turn until its reader leaves.
-    let mut lock = app.db.pool.begin().await.unwrap();
+    let mut lock = rejoin_db::begin(&app.db.pool).await.unwrap();
     sqlx::query("lock table kb.chat_conversations in access exclusive mode")
         .execute(&mut *lock)
         .await

@@ -154,7 +154,8 @@ async fn a_restored_log_that_grew_again_rewinds_its_readers() {
     let gate = Arc::new(Notify::new());
     app.model.script([
         Reply::tokens(400).words_every(10).gate(gate.clone()),
-        Reply::tokens(400).words_every(1),
+        // As slowly: words that come together are one event, and the log must become longer than it was.
+        Reply::tokens(400).words_every(10),
     ]);
     let client = app.client();
     let posted = client
