@@ -128,6 +128,16 @@ async fn a_deleted_conversations_readers_are_let_go() {
     );
 }
 
+/// Returns how many queries wait for the table of conversations.
+async fn waiting(db: &mut sqlx::PgConnection) -> i64 {
+    sqlx::query_scalar(
+        "select count(*) from pg_locks where not granted and relation = 'kb.chat_conversations'::regclass",
+    )
+    .fetch_one(db)
+    .await
+    .unwrap()
+}
+
 #[tokio::test]
 async fn streams_are_opened_in_turn_and_all_of_them() {
     let options = AppOptions {
@@ -139,24 +149,25 @@ async fn streams_are_opened_in_turn_and_all_of_them() {
     let turn = Turn::begin(&app).await;
     let client = app.client();
     let events = turn.conversation_events();
-    // One waits for the database, and holds the only turn until its reader leaves.
+    // One waits for the database, and holds the only turn; the others wait for it until their readers leave.
     let mut lock = rejoin_db::begin(&app.db.pool).await.unwrap();
     sqlx::query("lock table kb.chat_conversations in access exclusive mode")
         .execute(&mut *lock)
         .await
         .unwrap();
-    let blocked = tokio::spawn(client.request(Method::GET, &events).send());
+    let opening = [(); 5].map(|()| tokio::spawn(client.request(Method::GET, &events).send()));
     support::wait_for("the query that waits", async || {
-        let waiting: i64 = sqlx::query_scalar(
-            "select count(*) from pg_locks where not granted and relation = 'kb.chat_conversations'::regclass",
-        )
-        .fetch_one(&mut *lock)
-        .await
-        .unwrap();
-        (waiting == 1).then_some(())
+        (waiting(&mut lock).await > 0).then_some(())
     })
     .await;
-    blocked.abort();
+    // Enough for the others to come as far: these requests, sent later, read the database, too.
+    for _ in 0..20 {
+        assert_eq!(client.get("/api/me").await.0, StatusCode::OK);
+    }
+    assert_eq!(waiting(&mut lock).await, 1);
+    for reader in opening {
+        reader.abort();
+    }
     let all = (0..20).map(|_| client.stream_status(&events));
     let (statuses, unlocked) = tokio::join!(futures::future::join_all(all), lock.rollback());
     unlocked.unwrap();
