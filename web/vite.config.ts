@@ -33,7 +33,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     // Which files make up the app, for scripts/worker.mjs.
     manifest: true,
-    // What the page loads first is one file: several dozens are larger together, and each is a request.
+    // What the page loads first is one file, beside the bundler's own part: several dozens are larger together, and each is a request.
     rolldownOptions: { output: { codeSplitting: { groups: [{ name: 'app', tags: ['$initial'] }] } } },
   },
   server: { proxy: { '/api': api, '/.well-known': api } },

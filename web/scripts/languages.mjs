@@ -123,8 +123,9 @@ function argumentsOf(text) {
   return [...found].sort().join();
 }
 
-for (const language of ['de', 'ar']) {
-  const catalogue = JSON.parse(readFileSync(join(LANGUAGES, `${language}.json`), 'utf8'));
+for (const name of readdirSync(LANGUAGES)) {
+  const language = name.replace('.json', '');
+  const catalogue = JSON.parse(readFileSync(join(LANGUAGES, name), 'utf8'));
   const missing = [...messages.keys()].filter((text) => !(text in catalogue));
   if (listsMissing) console.log(JSON.stringify(Object.fromEntries(missing.map((text) => [text, ''])), null, 2));
   for (const text of missing) fault(...messages.get(text), `${language} lacks “${text}”`);

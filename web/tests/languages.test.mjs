@@ -62,9 +62,9 @@ async function say(page, words) {
 /** Chooses a language in the settings, whose label is given in the language before. The page loads again. */
 async function choose(page, label, name, code) {
   await page.goto(`${dev.url}/settings`);
-  await page.getByRole('group', { name: label, exact: true }).getByRole('radio', { name, exact: true }).click();
+  await page.getByRole('group', { name: label, exact: true }).getByRole('button', { name, exact: true }).click();
   await page.locator(`html[lang=${code}]`).waitFor();
-  await page.getByRole('radio', { name, exact: true, checked: true }).waitFor();
+  await page.getByRole('button', { name, exact: true, pressed: true }).waitFor();
 }
 
 /** Paths of the main views, with something in each. */
@@ -151,7 +151,7 @@ test('in a German browser the app is German', { skip }, async () => {
   const paths = await views(page);
   await page.goto(`${dev.url}/settings`);
   await page.getByRole('heading', { level: 1, name: 'Einstellungen' }).waitFor();
-  await page.getByRole('group', { name: 'Sprache' }).getByRole('radio', { name: 'Deutsch', checked: true }).waitFor();
+  await page.getByRole('group', { name: 'Sprache' }).getByRole('button', { name: 'Deutsch', pressed: true }).waitFor();
   await until('the tab is named', async () => (await page.title()).includes('Einstellungen'));
   // Dates, too.
   await page.goto(dev.url + paths.find((path) => path.endsWith('date=2026-03-10')));

@@ -5,7 +5,7 @@ import { message, rich, t } from '../ui/language';
 
 type Status = Turn['operations'][number]['status'];
 
-/** What is said of each action while it goes on, when it is done, and if it failed. */
+/** Each action in words: while it goes on, when it is done, and if it failed. */
 const SENTENCES: Record<string, Record<Status, string>> = {
   list: {
     start: message('listing {type} {name}'),

@@ -1,8 +1,8 @@
 // The summary of the page: what needs attention, each with a link to its section, or that all is good.
 import { CircleCheck, TriangleAlert } from 'lucide-react';
 import type { Schemas } from '../api/http';
-import { t } from '../ui/language';
-import { LIST, seconds } from './charts';
+import { list, t } from '../ui/language';
+import { seconds } from './charts';
 import { type Kind, ofLastHour } from './failedRuns';
 
 type Operations = Schemas['Operations'];
@@ -55,7 +55,7 @@ function problemsOf(operations: Operations, failed: readonly Kind[]): Problem[] 
     ),
   );
   add(process.wakeups === 'lost', 'api-process', t('Notifications from the database are reconnecting.'));
-  add(paused.length > 0, 'queues', t('Paused: {queues}.', { queues: LIST.format(paused) }));
+  add(paused.length > 0, 'queues', t('Paused: {queues}.', { queues: list(paused) }));
   return problems;
 }
 

@@ -2,7 +2,7 @@
 // the table below the charts serve readers who can't see them.
 import { type ReactNode, useState } from 'react';
 import type { Schemas } from '../api/http';
-import { LOCALE, message, number, t } from '../ui/language';
+import { LOCALE, list, message, number, t } from '../ui/language';
 import { duration } from '../ui/parts';
 
 type Pace = Schemas['PaceBody'];
@@ -24,8 +24,6 @@ const COUNTS = {
   cancelled: message('{count} cancelled'),
 };
 const TIME = new Intl.DateTimeFormat(LOCALE, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
-/** One after the other, as in “1 started, 2 completed”. */
-export const LIST = new Intl.ListFormat(LOCALE, { type: 'unit', style: 'short' });
 
 export function minuteOf(pace: Pace): string {
   return pace.from ? TIME.format(new Date(pace.from)) : '';
@@ -133,7 +131,7 @@ export function RunsChart({ hour, minutes }: { hour: Pace; minutes: Pace[] }) {
   const top = most + (most % 2);
   const share = (count: number) => (count / top) * HEIGHT;
   const words = (pace: Pace) =>
-    LIST.format(
+    list(
       (['started', ...ENDS] as const)
         .filter((kind) => pace[kind] > 0 || kind === 'started' || kind === 'completed')
         .map((kind) => t(COUNTS[kind], { count: pace[kind] })),

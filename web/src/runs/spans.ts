@@ -2,6 +2,7 @@
 import type { Schemas } from '../api/http';
 import { duration } from '../ui/duration';
 import { t } from '../ui/language';
+import { stateInWords } from '../ui/states';
 import type { RunMessage, ToolCall } from './records';
 import type { Reset } from './traceLog';
 
@@ -112,7 +113,7 @@ export function spansWithin(
             className: `call ${call.status}`,
             from,
             to,
-            title: t('{tool}, {state}', { tool: call.toolName, state: t(call.status.replaceAll('_', ' ')) }),
+            title: t('{tool}, {state}', { tool: call.toolName, state: stateInWords(call.status) }),
           },
         ],
         took: call.durationMs ?? to - from,

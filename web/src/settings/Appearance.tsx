@@ -1,28 +1,16 @@
 // How the app looks in this browser, and whether it notifies the user.
 import { Contrast, Keyboard } from 'lucide-react';
-import type { ReactNode } from 'react';
 import { type Notifications, switchOff, switchOn, useNotifications } from '../chat/notifications';
 import { openDialog } from '../shell/frame';
 import { chooseLanguage, LANGUAGES, language, t } from '../ui/language';
 import { CONTRASTS, setLook, THEMES, useLook } from '../ui/theme';
-
-/** Each with its own name, for those who don't know the language that is shown. */
-const LANGUAGE_OPTIONS = LANGUAGES.map(
-  ([code, name]) =>
-    [
-      code,
-      <bdi key={code} lang={code}>
-        {name}
-      </bdi>,
-    ] as const,
-);
 
 export function Appearance() {
   const { theme, contrast } = useLook();
   return (
     <section className="appearance">
       <p className="quiet">{t('Stored in this browser, for all who use it.')}</p>
-      <Choice label={t('Language')} options={LANGUAGE_OPTIONS} value={language} onChange={chooseLanguage} />
+      <Languages />
       <Choice label={t('Theme')} options={THEMES} value={theme} onChange={(theme) => setLook({ theme })} />
       <Choice
         label={t('Contrast')}
@@ -38,6 +26,20 @@ export function Appearance() {
         <Keyboard className="icon" /> {t('Keyboard shortcuts')}
       </button>
     </section>
+  );
+}
+
+/** Buttons: with radio buttons an arrow key would load the page again at each language. Each has its own name. */
+function Languages() {
+  return (
+    <fieldset className="segments">
+      <legend>{t('Language')}</legend>
+      {LANGUAGES.map(([code, name]) => (
+        <button key={code} type="button" aria-pressed={code === language} onClick={() => chooseLanguage(code)}>
+          <bdi lang={code}>{name}</bdi>
+        </button>
+      ))}
+    </fieldset>
   );
 }
 
@@ -70,7 +72,7 @@ function Notify() {
 
 function Choice<Value extends string>(props: {
   label: string;
-  options: readonly (readonly [Value, ReactNode])[];
+  options: readonly (readonly [Value, string])[];
   value: Value;
   onChange: (value: Value) => void;
 }) {

@@ -7,6 +7,7 @@ import { More, usePages } from '../api/pages';
 import { Empty } from '../ui/Empty';
 import { rich, t } from '../ui/language';
 import { Ago, ErrorNote, State, Waiting } from '../ui/parts';
+import { stateInWords } from '../ui/states';
 import { useTitle } from '../ui/title';
 
 export function DagList() {
@@ -51,7 +52,7 @@ export function DagList() {
                 </td>
                 <td>
                   {Object.entries(dag.counts as Record<string, number>)
-                    .map(([state, count]) => t('{count} {state}', { count, state: t(state.replaceAll('_', ' ')) }))
+                    .map(([state, count]) => t('{count} {state}', { count, state: stateInWords(state) }))
                     .join(t(', '))}
                 </td>
                 <td>

@@ -1,7 +1,7 @@
 // Draws a dependency graph from left to right: each node behind its dependencies, with its state as colour, sign and word.
 import { useMemo } from 'react';
 import { Diagram } from '../ui/Diagram';
-import { t } from '../ui/language';
+import { stateInWords } from '../ui/states';
 import { chainOf } from './chains';
 
 /** What is drawn: a task of a DAG, a step of a plan. */
@@ -70,7 +70,7 @@ export function Picture({ tasks, label, chosen, choose }: PictureProps) {
           >
             <b dir="auto">{task.title}</b>
             <span>
-              <i aria-hidden="true">{SIGNS[task.state] ?? WAITS}</i> {t(task.state.replaceAll('_', ' '))}
+              <i aria-hidden="true">{SIGNS[task.state] ?? WAITS}</i> {stateInWords(task.state)}
               {task.agent ? ` · ${task.agent}` : ''}
             </span>
           </button>

@@ -39,7 +39,7 @@ function preload(): void {
 }
 
 interface MenuProps {
-  /** A button, without a handler of its own for the pointer and for keys. */
+  /** A button that handles neither the pointer nor keys itself. */
   trigger: ReactElement<ComponentProps<'button'>>;
   align?: 'start' | 'end';
   side?: 'top' | 'bottom';

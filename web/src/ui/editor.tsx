@@ -31,7 +31,7 @@ const PHRASES = EditorState.phrases.of({
 
 const line = Decoration.line({ attributes: { dir: 'auto' } });
 
-/** For prose: each line has the direction of its own words. */
+/** For prose: each line has the direction of its words. */
 export const OWN_DIRECTIONS: Extension = [
   EditorView.perLineTextDirection.of(true),
   ViewPlugin.define(

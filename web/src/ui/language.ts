@@ -61,6 +61,11 @@ const numbers = new Intl.NumberFormat(LOCALE);
 export const number = (value: number, options?: Intl.NumberFormatOptions): string =>
   options ? new Intl.NumberFormat(LOCALE, options).format(value) : numbers.format(value);
 
+const lists = new Intl.ListFormat(LOCALE, { type: 'unit', style: 'short' });
+
+/** The items in one line, as the language lists them. */
+export const list = (items: string[]): string => lists.format(items);
+
 /** A message in the language of the app. The message must be a literal. */
 export function t(message: string, values?: Record<string, string | number>): string {
   const translated = catalogue[message] ?? message;

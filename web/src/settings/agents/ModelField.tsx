@@ -5,7 +5,7 @@ import { createPortal } from 'react-dom';
 import { api, type Schemas } from '../../api/http';
 import { Dialog } from '../../ui/Dialog';
 import { Failed } from '../../ui/Failed';
-import { LOCALE, t } from '../../ui/language';
+import { LOCALE, list, t } from '../../ui/language';
 import { Waiting } from '../../ui/parts';
 import { Wide } from '../../ui/Wide';
 import type { Fault } from './draft';
@@ -17,7 +17,6 @@ type Model = Schemas['ModelBody'];
 const SHOWN = 50;
 const TOKENS = new Intl.NumberFormat(LOCALE, { notation: 'compact', maximumFractionDigits: 1 });
 const USD = new Intl.NumberFormat(LOCALE, { style: 'currency', currency: 'USD', maximumFractionDigits: 3 });
-const LIST = new Intl.ListFormat(LOCALE, { type: 'unit', style: 'short' });
 
 function useModels() {
   return useQuery({
@@ -99,7 +98,7 @@ function About({ name, model }: { name: string; model: Model | undefined }) {
     priceOf(model),
     endOf(model),
   ];
-  return LIST.format(facts.filter((fact) => fact !== ''));
+  return list(facts.filter((fact) => fact !== ''));
 }
 
 function endOf({ isRetired, successor, retiresOn }: Model): string {

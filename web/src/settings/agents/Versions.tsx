@@ -6,14 +6,12 @@ import { useMe } from '../../api/me';
 import { More, usePages } from '../../api/pages';
 import { confirmed } from '../../ui/Dialog';
 import { Failed } from '../../ui/Failed';
-import { LOCALE, t } from '../../ui/language';
+import { list, t } from '../../ui/language';
 import { Ago, ErrorNote, Waiting } from '../../ui/parts';
 import { FieldChange, labelOf } from './Comparison';
 import type { Definition } from './draft';
 
 type Version = Schemas['AgentVersionBody'];
-
-const LIST = new Intl.ListFormat(LOCALE, { type: 'unit', style: 'short' });
 
 interface Props {
   /** The definition's. */
@@ -117,7 +115,7 @@ export function Versions({ path, definition }: Props) {
                   <Ago at={createdAt} />
                 </td>
                 <td>{handleOf(createdBy)}</td>
-                <td className="wraps">{LIST.format(changed.map(labelOf))}</td>
+                <td className="wraps">{list(changed.map(labelOf))}</td>
                 <td>
                   {version === definition.version ? null : (
                     <button
