@@ -3,7 +3,8 @@
 #   TARGET=rejoin   rejoin (native events, each protocol, programs of users), all (with the peers, which are installed), or names and folders of adapters, with commas
 #   SEEDS=50        number of seeds
 #   FAMILY=NAMES    only these families of cases
-#   REPORT=FILE     the report goes there, too
+#   JOBS=2          so many servers are asked at once; cases mostly wait. One after another, unless set
+#   REPORT=FILE.md  the report goes there, too, and the static page beside it
 # Further arguments go to `resume-suite run`.
 # shellcheck source-path=SCRIPTDIR
 # Servers of its own, whatever DATABASE_URL names.
@@ -20,16 +21,16 @@ mkdir -p "$out"
 # The example, and the programs of users.
 have python3 || { can_apt && apt_install python3; } || die "the suite's adapters need python3"
 
-# pgvector, for Letta.
-has_pgvector() { compgen -G '/usr/share/postgresql/*/extension/vector.control' >/dev/null; }
-
 # What peers need of the machine. Without it they are missing columns.
 setup_peers_of_suite() {
     source scripts/setup-bench.sh
     peer Redis 'have redis-server' redis-server
     peer 'Python with venv and pip' has_venv python3-venv python3-pip
     peer Node.js 'have npm' nodejs npm
-    peer pgvector has_pgvector "postgresql-$(printf '%s\n' /usr/lib/postgresql/* | sort -V | tail -n 1 | xargs basename)-pgvector"
+    # A PostgreSQL that has pgvector, for Letta.
+    source scripts/setup-pgvector.sh
+    RESUME_SUITE_PGVECTOR_BIN=$(compgen -G "$PWD/.cache/pgvector/*/pginstall18/bin") || true
+    export RESUME_SUITE_PGVECTOR_BIN
 }
 
 # names PATTERN: the adapters whose folder matches.
@@ -37,25 +38,51 @@ names() { compgen -G "conformance/adapters/$1/adapter.toml" | xargs -n 1 dirname
 
 case ${TARGET:-rejoin} in
 rejoin) mapfile -t targets < <(names 'rejoin*') ;;
-all)
-    setup_peers_of_suite
-    mapfile -t targets < <(names '*')
-    ;;
+all) mapfile -t targets < <(names '*') ;;
 *) IFS=, read -ra targets <<<"$TARGET" ;;
 esac
+for name in "${targets[@]}"; do
+    case $(basename "$name") in
+    rejoin* | plain-sse) ;;
+    *)
+        setup_peers_of_suite
+        break
+        ;;
+    esac
+done
 
-failed=()
+# run_suite NAME: its output is in $out/NAME.log, too, and whether it passed in $out/NAME.status.
+run_suite() {
+    local name status=0
+    name=$(basename "$1")
+    echo unfinished >"$out/$name.status"
+    "$suite" run --target "$1" --seeds "${SEEDS:-5}" ${FAMILY:+--family "$FAMILY"} --out "$out" "${@:2}" 2>&1 |
+        tee "$out/$name.log" || status=$?
+    echo "$status" >"$out/$name.status"
+}
+
+started=()
 for name in "${targets[@]}"; do
     if ! "$suite" install --target "$name"; then
         say "$name can't be installed here: a missing column"
         continue
     fi
-    "$suite" run --target "$name" --seeds "${SEEDS:-5}" ${FAMILY:+--family "$FAMILY"} --out "$out" "$@" || failed+=("$name")
+    while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-1}" ]; do
+        # Of any of them; what each said is in its file.
+        wait -n || true
+    done
+    run_suite "$name" "$@" &
+    started+=("$name")
 done
+wait
 "$suite" report --markdown "$out/kill-and-resume.md" --html "$out/kill-and-resume.html" "$out"
-[ -z "${REPORT:-}" ] || cp "$out/kill-and-resume.md" "$REPORT"
+if [ -n "${REPORT:-}" ]; then
+    cp "$out/kill-and-resume.md" "$REPORT"
+    cp "$out/kill-and-resume.html" "${REPORT%.md}.html"
+fi
 say "$out/kill-and-resume.md, $out/kill-and-resume.html"
 # Peers are measured; ours must pass.
-for name in "${failed[@]}"; do
-    [[ $(basename "$name") != rejoin* ]] || die "$name has verdicts that are not good"
+for name in "${started[@]}"; do
+    name=$(basename "$name")
+    [[ $name != rejoin* || $(cat "$out/$name.status") = 0 ]] || die "$name has verdicts that are not good: $out/$name.log"
 done

@@ -1,5 +1,7 @@
 //! Decides on what readers have seen, on what is stored and on what tools did. Called by `play` and `special`.
 
+use std::collections::HashSet;
+
 use crate::reader::Read;
 use crate::script::{Script, Word, words_of};
 use crate::stream_rules::End;
@@ -220,6 +222,17 @@ pub fn effect(effect: &Effect, must_act: bool) -> Judgement {
             format!("{call} has not acted, and the model was not asked again"),
         ),
     }
+}
+
+/// Milliseconds from a fault until the reader has a word that the model said after it. None: no such word came.
+pub fn goes_on(read: &Read, fault_ms: u64, said: &HashSet<Word>) -> Option<u64> {
+    let is_new = |word: &Word| *word != Word::Strange && !said.contains(word);
+    let mut after = read.arrivals.iter().filter(|arrival| arrival.at_ms >= fault_ms);
+    let found = after.find(|arrival| {
+        let shown = read.view.raw.get(..arrival.raw_bytes).unwrap_or_default();
+        words_of(shown).iter().any(is_new)
+    });
+    Some(found?.at_ms - fault_ms)
 }
 
 /// Judges numbers of frames that promise to have no gaps.

@@ -1,5 +1,6 @@
 //! Carries out a plan: posts the message, lets readers read, does what the plan says at its moments, and judges. Called by `suite`.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -7,13 +8,14 @@ use futures::future::join_all;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::capture;
 use crate::gate::Point;
 use crate::judge::{self, Effect, Expect};
 use crate::plan::{Action, Deed, Moment, Plan};
 use crate::proxy::Weather;
 use crate::random::Random;
 use crate::reader::{Command, Progress, Read, Reader};
-use crate::script::Script;
+use crate::script::{Script, Word};
 use crate::scripted::CallState;
 use crate::stream_rules::End;
 use crate::target::{Target, Turn};
@@ -35,7 +37,7 @@ const POST_TRIES: usize = 100;
 #[derive(Debug, Default)]
 pub struct Played {
     pub judgement: Judgement,
-    /// From the last fault until new words.
+    /// From the last fault until a word that the model said after it.
     pub go_on_ms: Option<u64>,
 }
 
@@ -46,11 +48,19 @@ struct Seat {
 }
 
 /// The times of deeds.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Times {
-    fault_ms: Option<u64>,
+    /// The last fault.
+    fault: Option<Fault>,
     cancel_ms: Option<u64>,
     cancel_status: Option<u16>,
+}
+
+#[derive(Debug, Clone)]
+struct Fault {
+    at_ms: u64,
+    /// What the model had said. Words that were on their way are not new.
+    said: HashSet<Word>,
 }
 
 struct Stage<'a> {
@@ -113,7 +123,7 @@ pub async fn play(target: &Target, plan: &Plan, random: &mut Random, transcript:
     let times = times?;
     target.settle(transcript).await?;
     let others: Vec<Read> = others.into_iter().flatten().collect();
-    Ok(judged(target, plan, transcript, &main, &others, turn.as_ref(), times).await)
+    Ok(judged(target, plan, transcript, &main, &others, turn.as_ref(), &times).await)
 }
 
 /// Posts, and reads as reader 0.
@@ -254,7 +264,10 @@ impl Stage<'_> {
     async fn act(&mut self, action: &Action, times: &mut Times) -> Result<()> {
         self.transcript.note(&action.to_string());
         if action.deed.is_fault() {
-            times.fault_ms = Some(self.transcript.now_ms());
+            times.fault = Some(Fault {
+                at_ms: self.transcript.now_ms(),
+                said: self.target.scripted.world.said(&self.plan.script.id),
+            });
         }
         let (target, transcript) = (self.target, self.transcript);
         match action.deed {
@@ -319,6 +332,13 @@ impl Stage<'_> {
         let Ok(Some(turn)) = self.posted.wait_for(Option::is_some).await.map(|turn| turn.clone()) else {
             return;
         };
+        // What the product calls the turn may be in frames alone.
+        let names = capture::of_frames(&self.target.adapter.requests.post);
+        let limit = Duration::from_millis(self.target.adapter.limits.catch_up_ms);
+        let mut first = self.seats[0].progress.clone();
+        let named = first
+            .wait_for(|progress| progress.has_ended || names.keys().all(|name| progress.captured.contains_key(name)));
+        let _ = timeout(limit, named).await;
         let mut values = turn.values;
         values.extend(self.seats[0].progress.borrow().captured.clone());
         times.cancel_ms = Some(self.transcript.now_ms());
@@ -340,7 +360,7 @@ async fn judged(
     main: &Read,
     others: &[Read],
     turn: Option<&Turn>,
-    times: Times,
+    times: &Times,
 ) -> Played {
     let mut judgement = judge::read(&plan.script, main, plan.expect);
     for other in others {
@@ -349,8 +369,10 @@ async fn judged(
     if target.adapter.promises.gapless {
         judgement.merge(judge::gapless(main));
     }
-    let arrivals = |after: u64| main.arrivals_ms.iter().find(|at| **at >= after).copied();
-    let go_on_ms = times.fault_ms.and_then(|fault| Some(arrivals(fault)? - fault));
+    let go_on_ms = times
+        .fault
+        .as_ref()
+        .and_then(|fault| judge::goes_on(main, fault.at_ms, &fault.said));
     if let (Some(limit_s), Some(took_ms)) = (plan.go_on_within_s, go_on_ms)
         && took_ms > limit_s * 1_000
     {
@@ -414,7 +436,7 @@ pub fn effect(target: &Target, script: &Script, call: &str) -> Effect {
 }
 
 /// Judges the end of a cancelled turn.
-async fn cancelled(target: &Target, plan: &Plan, main: &Read, times: Times) -> Judgement {
+async fn cancelled(target: &Target, plan: &Plan, main: &Read, times: &Times) -> Judgement {
     let mut judgement = Judgement::default();
     let limit_s = target.adapter.limits.cancel_s;
     let Some(cancel_ms) = times.cancel_ms else {

@@ -50,13 +50,22 @@ pub struct Progress {
     pub captured: BTreeMap<String, String>,
 }
 
+/// A moment in which text arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival {
+    /// In milliseconds of the transcript.
+    pub at_ms: u64,
+    /// The length of all text until then (`View::raw`).
+    pub raw_bytes: usize,
+}
+
 /// What a reader has seen.
 #[derive(Debug, Clone, Default)]
 pub struct Read {
     pub name: String,
     pub view: View,
-    /// When text arrived, in milliseconds of the transcript.
-    pub arrivals_ms: Vec<u64>,
+    /// When text arrived, in the order of arrival.
+    pub arrivals: Vec<Arrival>,
     pub connections: usize,
     /// It gave up: nothing came.
     pub is_hung: bool,
@@ -231,7 +240,10 @@ impl<'a> Reader<'a> {
                 .view
                 .apply(&frame, &self.target.adapter.stream, &self.captures);
             if has_text {
-                self.read.arrivals_ms.push(self.transcript.now_ms());
+                self.read.arrivals.push(Arrival {
+                    at_ms: self.transcript.now_ms(),
+                    raw_bytes: self.read.view.raw.len(),
+                });
                 self.silent_after = Instant::now() + self.limit();
             }
             let view = &self.read.view;

@@ -18,6 +18,9 @@ use crate::verdict::Verdict;
 /// The name of our own server, with its native events.
 const OURS: &str = "rejoin";
 
+/// The case whose deeds are those that a server allows: its times can't be compared.
+const RANDOM: &str = "random";
+
 /// One case over one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
@@ -108,7 +111,7 @@ impl Report {
                 let Some(theirs) = column.cells.get(case.name) else {
                     continue;
                 };
-                if let Some(what) = is_better(theirs, our) {
+                if let Some(what) = is_better(case.name, theirs, our) {
                     found.push((case.name, column.results.target.title.clone(), what));
                 }
             }
@@ -157,13 +160,16 @@ fn cell(runs: &[&Run]) -> Option<Cell> {
     })
 }
 
-/// In what one cell is better than another, if it is.
-fn is_better(theirs: &Cell, ours: &Cell) -> Option<String> {
+/// In what one cell of a case is better than another, if it is.
+fn is_better(case: &str, theirs: &Cell, ours: &Cell) -> Option<String> {
     if theirs.verdict == Verdict::Unsupported {
         return None;
     }
     if theirs.verdict.is_good() && (!ours.verdict.is_good() || theirs.verdict < ours.verdict) {
         return Some(format!("{}, ours is {}", theirs.verdict.label(), ours.verdict.label()));
+    }
+    if case == RANDOM {
+        return None;
     }
     let (their_ms, our_ms) = (theirs.go_on_ms?, ours.go_on_ms?);
     // Differences below a tenth of a second are noise of the machine.

@@ -46,7 +46,7 @@ impl Step {
 }
 
 /// A word of a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Word {
     Known {
         attempt: usize,

@@ -10,7 +10,7 @@ mod dialect;
 mod mcp;
 mod question;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -34,7 +34,7 @@ use self::dialect::{Dialect, Piece};
 use self::question::Question;
 use crate::adapter::Delegation;
 use crate::gate::{Gate, Point};
-use crate::script::{Script, word};
+use crate::script::{Script, Word, word, words_of};
 
 /// The name of the tool, and the end of its name where a server puts something before it.
 pub const TOOL: &str = "record";
@@ -67,6 +67,8 @@ pub enum CallState {
 struct Records {
     calls: Vec<ModelCall>,
     effects: BTreeMap<String, usize>,
+    /// By the id of their script.
+    said: BTreeMap<String, HashSet<Word>>,
 }
 
 /// The state of the scripted side.
@@ -138,6 +140,11 @@ impl World {
             .collect()
     }
 
+    /// The words of a turn that the model has said, in all attempts.
+    pub fn said(&self, script: &str) -> HashSet<Word> {
+        self.records().said.get(script).cloned().unwrap_or_default()
+    }
+
     /// How often a call has acted.
     pub fn effects(&self, call: &str) -> usize {
         self.records().effects.get(call).copied().unwrap_or_default()
@@ -199,7 +206,14 @@ impl World {
         };
         let _ = out.send(Piece::Begin).await;
         for number in 1..=said.words {
-            let _ = out.send(Piece::Text(word(attempt, step, number))).await;
+            // Before it is on its way: a word that a reader has is one that was said.
+            let text = word(attempt, step, number);
+            self.records()
+                .said
+                .entry(id.to_owned())
+                .or_default()
+                .extend(words_of(&text));
+            let _ = out.send(Piece::Text(text)).await;
             self.gate.pass(id, Point::Words { step, count: number }).await;
             if said.pace_ms > 0 {
                 tokio::time::sleep(Duration::from_millis(said.pace_ms)).await;

@@ -1,6 +1,7 @@
 //! Verdicts on texts, readers and effects.
 
 use super::*;
+use crate::reader::Arrival;
 use crate::script::word;
 use crate::view::View;
 
@@ -142,4 +143,22 @@ fn a_gap_in_promised_numbers_is_a_loss() {
     assert_eq!(gapless(&read).verdict, Verdict::Lost);
     read.view.cursors = ["3", "4", "5"].map(str::to_owned).to_vec();
     assert_eq!(gapless(&read).verdict, Verdict::Exact);
+}
+
+#[test]
+fn going_on_begins_with_a_word_that_was_said_after_the_fault() {
+    fn arrive(read: &mut Read, at_ms: u64, text: &str) {
+        read.view.raw += text;
+        let raw_bytes = read.view.raw.len();
+        read.arrivals.push(Arrival { at_ms, raw_bytes });
+    }
+    let mut read = reader("");
+    arrive(&mut read, 10, &word(0, 0, 1));
+    // The fault, at 20: the second word was said, and is on its way.
+    arrive(&mut read, 30, &word(0, 0, 2));
+    let said = words_of(&(word(0, 0, 1) + &word(0, 0, 2))).into_iter().collect();
+    assert_eq!(goes_on(&read, 20, &said), None);
+    // Another attempt begins with the same number.
+    arrive(&mut read, 1_500, &word(1, 0, 1));
+    assert_eq!(goes_on(&read, 20, &said), Some(1_480));
 }

@@ -1,5 +1,7 @@
 //! The report as Markdown: `docs/reports/kill-and-resume.md`.
 
+use std::collections::BTreeMap;
+
 use super::{Cell, Column, Report, seconds};
 use crate::verdict::Verdict;
 
@@ -7,7 +9,7 @@ const INTRODUCTION: &str = "# Kill and resume\n\n\
 What happens to an answer that is being streamed when its reader leaves, its connection breaks, or its server is killed: a black-box suite asks\n\
 each server below the same, with the same scripted model. The cases, the verdicts and the adapters are explained in the \
 [README of the suite](../../conformance/README.md). This page is written by `resume-suite report` and not by hand.\n\n\
-Each cell is the worst verdict of all seeds, the number of seeds with a good one, and the median time from the fault until new words. *Exact by its \
+Each cell is the worst verdict of all seeds, the number of seeds with a good one, and the median time from the last fault until a word that the model said after it. *Exact by its \
 rules*: each word once, after the product's own rules have taken back what was written twice. *Unsupported* is not a pass: the product does not offer it.\n\
 A dash: not run.\n";
 
@@ -26,6 +28,7 @@ pub fn render(report: &Report) -> String {
         out += &matrix(report);
         out += &better(report);
         out += &findings(report);
+        out += &unsupported(report);
         out += &servers(report);
     }
     out += &never_run(report);
@@ -117,11 +120,12 @@ fn better(report: &Report) -> String {
     out
 }
 
+/// Verdicts that are not good, with the first reason.
 fn findings(report: &Report) -> String {
     let mut out = String::new();
     for column in &report.columns {
         for (case, cell) in &column.cells {
-            if cell.verdict.is_good() {
+            if cell.verdict.is_good() || cell.verdict == Verdict::Unsupported {
                 continue;
             }
             let title = escaped(&column.results.target.title);
@@ -133,6 +137,27 @@ fn findings(report: &Report) -> String {
         return out;
     }
     format!("\n## Findings\n\n| server | case | verdict | first reason |\n| --- | --- | --- | --- |\n{out}")
+}
+
+/// Why cases are unsupported: one row for each server and reason.
+fn unsupported(report: &Report) -> String {
+    let mut out = String::new();
+    for column in &report.columns {
+        let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for (case, cell) in &column.cells {
+            if cell.verdict == Verdict::Unsupported {
+                reasons.entry(&cell.detail).or_default().push(format!("`{case}`"));
+            }
+        }
+        let title = escaped(&column.results.target.title);
+        for (reason, cases) in reasons {
+            out += &format!("| {title} | {} | {} |\n", escaped(reason), cases.join(", "));
+        }
+    }
+    if out.is_empty() {
+        return out;
+    }
+    format!("\n## Unsupported\n\n| server | reason | cases |\n| --- | --- | --- |\n{out}")
 }
 
 fn servers(report: &Report) -> String {

@@ -16,7 +16,7 @@ pub fn render(report: &Report) -> String {
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
          <title>Kill and resume</title>\n<style>{STYLE}</style>\n<h1>Kill and resume</h1>\n\
          <p>What happens to an answer that is being streamed when its reader leaves, its connection breaks, or its server is killed. \
-         Each cell: the worst verdict of all seeds, the seeds with a good one, and the median time from the fault until new words.</p>\n"
+         Each cell: the worst verdict of all seeds, the seeds with a good one, and the median time from the last fault until a word that the model said after it.</p>\n"
     );
     if report.columns.is_empty() {
         out += "<p>No results yet: the suite was not run.</p>\n";
