@@ -38,6 +38,7 @@ lock scripts/wheels/deploy
 lock scripts/wheels/ha
 lock conformance/adapters/dbos/requirements
 lock conformance/adapters/langgraph-server/requirements
+lock conformance/adapters/smg/requirements
 # Its source is archived: what it needs is of that time.
 lock conformance/adapters/letta/requirements --exclude-newer 2026-05-15
 # It needs a newer Python than the others.

@@ -1,10 +1,14 @@
 //! The model's answer in the protocols of OpenAI (Chat Completions, Responses) and Anthropic (Messages), streamed or whole.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use serde_json::{Value, json};
 
 const MODEL: &str = "scripted";
 /// Counts of tokens. They cost nothing here.
 const TOKENS: u64 = 10;
+/// Answers so far. Ids of answers are unique, as a provider's are: servers recognize messages by them.
+static ANSWERS: AtomicU64 = AtomicU64::new(1);
 
 /// A piece of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +36,8 @@ enum Protocol {
 #[derive(Debug)]
 pub(super) struct Dialect {
     protocol: Protocol,
+    /// In its ids.
+    number: u64,
     pub is_stream: bool,
     text: String,
     /// Whether a text is open, and how many items or blocks there are.
@@ -44,6 +50,7 @@ impl Dialect {
     fn of(protocol: Protocol, request: &Value) -> Self {
         Self {
             protocol,
+            number: ANSWERS.fetch_add(1, Ordering::Relaxed),
             is_stream: request["stream"] == true,
             text: String::new(),
             is_open: false,
@@ -67,7 +74,7 @@ impl Dialect {
     /// The frames of a piece.
     pub fn render(&mut self, piece: &Piece) -> String {
         match self.protocol {
-            Protocol::Chat => chat(piece),
+            Protocol::Chat => chat(self.number, piece),
             Protocol::Responses => self.response(piece),
             Protocol::Messages => self.message(piece),
         }
@@ -93,7 +100,7 @@ impl Dialect {
                 }
                 let reason = if call.is_some() { "tool_calls" } else { "stop" };
                 json!({
-                    "id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": MODEL, "usage": chat_usage(),
+                    "id": format!("chatcmpl-{}", self.number), "object": "chat.completion", "created": 0, "model": MODEL, "usage": chat_usage(),
                     "choices": [{"index": 0, "message": message, "finish_reason": reason}],
                 })
             }
@@ -111,7 +118,7 @@ impl Dialect {
                 }
                 let reason = if call.is_some() { "tool_use" } else { "end_turn" };
                 json!({
-                    "id": "msg_1", "type": "message", "role": "assistant", "model": MODEL, "content": content,
+                    "id": self.message_id(), "type": "message", "role": "assistant", "model": MODEL, "content": content,
                     "stop_reason": reason, "stop_sequence": null,
                     "usage": {"input_tokens": TOKENS, "output_tokens": TOKENS},
                 })
@@ -119,9 +126,13 @@ impl Dialect {
         }
     }
 
+    fn message_id(&self) -> String {
+        format!("msg_{}", self.number)
+    }
+
     fn whole_response(&self, status: &str) -> Value {
         json!({
-            "id": "resp_1", "object": "response", "created_at": 0, "status": status, "model": MODEL, "output": self.items,
+            "id": format!("resp_{}", self.number), "object": "response", "created_at": 0, "status": status, "model": MODEL, "output": self.items,
             "error": null, "incomplete_details": null, "instructions": null, "metadata": {}, "parallel_tool_calls": true,
             "tool_choice": "auto", "tools": [], "temperature": 1.0, "top_p": 1.0, "usage": {
                 "input_tokens": TOKENS, "output_tokens": TOKENS, "total_tokens": 2 * TOKENS,
@@ -145,7 +156,7 @@ impl Dialect {
                 self.response_event("response.created", json!({ "response": whole }))
             }
             Piece::Text(text) => {
-                let item = "msg_1";
+                let item = self.message_id();
                 let mut out = String::new();
                 if !self.is_open {
                     self.is_open = true;
@@ -194,12 +205,12 @@ impl Dialect {
         }
         let at = self.items.len();
         let part = json!({"type": "output_text", "text": self.text, "annotations": []});
-        let done = json!({"item_id": "msg_1", "output_index": at, "content_index": 0, "text": self.text});
+        let id = self.message_id();
+        let done = json!({"item_id": id, "output_index": at, "content_index": 0, "text": self.text});
         let mut out = self.response_event("response.output_text.done", done);
-        let fields = json!({"item_id": "msg_1", "output_index": at, "content_index": 0, "part": part});
+        let fields = json!({"item_id": id, "output_index": at, "content_index": 0, "part": part});
         out += &self.response_event("response.content_part.done", fields);
-        let item =
-            json!({"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [part]});
+        let item = json!({"type": "message", "id": id, "status": "completed", "role": "assistant", "content": [part]});
         out += &self.response_event("response.output_item.done", json!({"output_index": at, "item": item}));
         self.items.push(item);
         out
@@ -210,7 +221,7 @@ impl Dialect {
         match piece {
             Piece::Begin => {
                 let message = json!({
-                    "id": "msg_1", "type": "message", "role": "assistant", "model": MODEL, "content": [], "stop_reason": null,
+                    "id": self.message_id(), "type": "message", "role": "assistant", "model": MODEL, "content": [], "stop_reason": null,
                     "stop_sequence": null, "usage": {"input_tokens": TOKENS, "output_tokens": 1},
                 });
                 event("message_start", &json!({ "message": message }))
@@ -264,11 +275,12 @@ fn chat_usage() -> Value {
     json!({"prompt_tokens": TOKENS, "completion_tokens": TOKENS, "total_tokens": 2 * TOKENS})
 }
 
-fn chat(piece: &Piece) -> String {
+fn chat(number: u64, piece: &Piece) -> String {
+    let id = format!("chatcmpl-{number}");
     let chunk = |delta: Value, reason: Value| {
         let choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
         let chunk = json!({
-            "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": MODEL, "choices": [choice],
+            "id": id, "object": "chat.completion.chunk", "created": 0, "model": MODEL, "choices": [choice],
         });
         format!("data: {chunk}\n\n")
     };
@@ -284,7 +296,7 @@ fn chat(piece: &Piece) -> String {
         Piece::End { calls } => {
             let reason = if *calls { "tool_calls" } else { "stop" };
             let usage = json!({
-                "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": MODEL, "choices": [],
+                "id": id, "object": "chat.completion.chunk", "created": 0, "model": MODEL, "choices": [],
                 "usage": chat_usage(),
             });
             chunk(json!({}), json!(reason)) + &format!("data: {usage}\n\ndata: [DONE]\n\n")
