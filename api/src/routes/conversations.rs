@@ -190,7 +190,7 @@ impl ConversationPatch {
 #[into_params(parameter_in = Query)]
 pub struct SearchParams {
     /// Text that the title or a message contains, ignoring case. A page of search results may be short or empty and
-    /// still have a `nextCursor`, because each request searches at most 1,000 conversations
+    /// still have a `nextCursor`, because each request searches about 10,000 messages of at most 1,000 conversations
     #[param(min_length = 1, max_length = 200)]
     pub q: Option<String>,
 }

@@ -18,6 +18,10 @@ pub const UNTITLED: &str = "New conversation";
 pub const CLIENT_THREAD_MAX_BYTES: usize = 255;
 /// Maximum number of conversations examined by one search request. Its cursor continues after them.
 pub const SEARCHED_MAX: i64 = 1_000;
+/// Number of messages after which a search request examines no further batch of conversations. Its cursor continues.
+pub const SEARCHED_MESSAGES_MAX: i64 = 10_000;
+/// Number of conversations that a search examines with one query.
+const SEARCHED_BATCH: i64 = 25;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
@@ -200,9 +204,10 @@ pub struct SearchPage {
 
 /// Searches the titles and messages of the owner's conversations for a text, ignoring case.
 ///
-/// It scans the list's index from the cursor on and reads each conversation's messages by their index: a text index
-/// could not be used under row-level security anyway. `SEARCHED_MAX` bounds the work of one request; a page may
-/// therefore hold fewer conversations than asked for, or none, and still have a next one.
+/// It scans the list's index from the cursor on, in batches, and reads each conversation's messages by their index. The
+/// index of words cannot find a part of a word or a punctuation mark, and no text index is used under row-level
+/// security. A search ends with a full page, or at `SEARCHED_MAX` or `SEARCHED_MESSAGES_MAX`; a page may therefore hold
+/// fewer conversations than asked for, or none, and still have a next one.
 pub async fn search(
     db: &mut PgConnection,
     owner: Owner,
@@ -210,59 +215,100 @@ pub async fn search(
     after: Option<Position>,
     limit: i64,
 ) -> Result<SearchPage, sqlx::Error> {
-    let (at, id) = after.unzip();
-    let conversations = sqlx::query_as!(
-        Conversation,
-        "with searched as materialized (
-             select id, project_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
-             from kb.chat_conversations
-             where project_id = $1 and owner_user_id = $2
-               and ($3::timestamptz is null or (updated_at, id) < ($3, $4))
-             order by updated_at desc, id desc
-             limit $5
-         )
-         select id, project_id as workspace_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
-         from searched
-         where strpos(lower(title), lower($6)) > 0
-            or exists (
-                select from kb.chat_messages m
-                where m.conversation_id = searched.id and strpos(lower(m.content), lower($6)) > 0
-            )
-         order by updated_at desc, id desc
-         limit $7",
-        owner.workspace_id,
-        owner.user_id,
-        at,
-        id,
-        SEARCHED_MAX,
-        text,
-        limit
-    )
-    .fetch_all(&mut *db)
-    .await?;
-    if i64::try_from(conversations.len()).is_ok_and(|found| found == limit) {
-        let next = conversations.last().map(|last| (last.updated_at, last.id));
-        return Ok(SearchPage { conversations, next });
+    let mut page = SearchPage {
+        conversations: Vec::new(),
+        next: after,
+    };
+    let (mut examined, mut messages) = (0, 0);
+    while examined < SEARCHED_MAX && messages < SEARCHED_MESSAGES_MAX {
+        let batch = examine(&mut *db, owner, text, page.next).await?;
+        let is_last = batch.len() as i64 != SEARCHED_BATCH;
+        for Examined {
+            conversation,
+            messages: read,
+            matches,
+        } in batch
+        {
+            examined += 1;
+            messages += read;
+            page.next = Some((conversation.updated_at, conversation.id));
+            if matches {
+                page.conversations.push(conversation);
+            }
+            if page.conversations.len() as i64 == limit {
+                return Ok(page);
+            }
+        }
+        if is_last {
+            page.next = None;
+            break;
+        }
     }
-    // Fewer than requested: all examined ones precede this.
-    let last = sqlx::query!(
-        "select updated_at, id from kb.chat_conversations
-         where project_id = $1 and owner_user_id = $2
-           and ($3::timestamptz is null or (updated_at, id) < ($3, $4))
-         order by updated_at desc, id desc
-         offset $5 limit 1",
+    Ok(page)
+}
+
+/// A conversation that a search has examined.
+struct Examined {
+    conversation: Conversation,
+    /// Number of its messages that were read.
+    messages: i64,
+    matches: bool,
+}
+
+/// Examines the next batch of the owner's conversations, most recently used first.
+async fn examine(
+    db: &mut PgConnection,
+    owner: Owner,
+    text: &str,
+    after: Option<Position>,
+) -> Result<Vec<Examined>, sqlx::Error> {
+    let (at, id) = after.unzip();
+    let rows = sqlx::query!(
+        r#"select c.id, c.project_id as workspace_id, c.owner_user_id, c.agent_definition_id, c.title, c.metadata,
+                  c.created_at, c.updated_at, m.messages as "messages!", c.in_title or m.in_messages as "matches!"
+           from (
+               select id, project_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at,
+                      strpos(lower(title), lower($5)) > 0 as in_title
+               from kb.chat_conversations
+               where project_id = $1 and owner_user_id = $2
+                 and ($3::timestamptz is null or (updated_at, id) < ($3, $4))
+               order by updated_at desc, id desc
+               limit $6
+           ) c
+           cross join lateral (
+               select count(*) as messages,
+                      -- For a text in ASCII, only ASCII letters have to be compared ignoring case: that takes half the time.
+                      coalesce(bool_or(strpos(case when $7 then lower(content collate "C") else lower(content) end,
+                                              lower($5)) > 0), false) as in_messages
+               from kb.chat_messages
+               where conversation_id = c.id and not c.in_title
+           ) m
+           order by c.updated_at desc, c.id desc"#,
         owner.workspace_id,
         owner.user_id,
         at,
         id,
-        SEARCHED_MAX - 1
+        text,
+        SEARCHED_BATCH,
+        text.is_ascii()
     )
-    .fetch_optional(db)
+    .fetch_all(db)
     .await?;
-    Ok(SearchPage {
-        conversations,
-        next: last.map(|last| (last.updated_at, last.id)),
-    })
+    let examined = rows.into_iter().map(|row| Examined {
+        conversation: Conversation {
+            id: row.id,
+            workspace_id: row.workspace_id,
+            owner_user_id: row.owner_user_id,
+            agent_definition_id: row.agent_definition_id,
+            title: row.title,
+            metadata: row.metadata,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        },
+        messages: row.messages,
+        matches: row.matches,
+    });
+    Ok(examined.collect())
 }
 
 /// Changes title or metadata (null: unchanged). None: it does not exist, or has another owner.

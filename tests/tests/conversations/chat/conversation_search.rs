@@ -44,6 +44,7 @@ async fn a_search_finds_the_callers_titles_and_messages_only() {
     made("About LibSSL3", "nothing of it").await;
     made("third", "100%_sure").await;
     made("fourth", "again LIBSSL3").await;
+    made("fifth", "an even GRößER one").await;
     // Another user's, in the same project.
     sqlx::query(
         "with other as (insert into kb.users (id, handle) values (gen_random_uuid(), 'other') returning id),
@@ -63,8 +64,16 @@ async fn a_search_finds_the_callers_titles_and_messages_only() {
         found(&client, "libssl3", 1).await.0,
         ["fourth", "About LibSSL3", "first"]
     );
-    // A literal text, not a pattern.
+    // A literal text, not a pattern; also a part of a word, and letters beyond ASCII.
     assert_eq!(found(&client, "%25_", 50).await, (vec!["third".to_owned()], 1));
+    assert_eq!(
+        found(&client, "ibssl", 50).await.0,
+        ["fourth", "About LibSSL3", "first"]
+    );
+    assert_eq!(
+        found(&client, "gr%C3%B6%C3%9Fe", 50).await,
+        (vec!["fifth".to_owned()], 1)
+    );
     assert_eq!(found(&client, "nowhere", 50).await, (vec![], 1));
     for query in ["", "%20", &"x".repeat(201), "%00"] {
         let (status, problem) = client.get(&format!("/api/conversations?q={query}")).await;
@@ -94,4 +103,30 @@ async fn a_search_goes_on_behind_those_one_request_covers() {
     .await
     .unwrap();
     assert_eq!(found(&client, "needle", 10).await, (vec!["needle".to_owned()], 3));
+}
+
+#[tokio::test]
+async fn a_search_goes_on_behind_the_messages_one_request_covers() {
+    let app = quiet().await;
+    let client = app.client();
+    client.post("/api/conversations", json!({"title": "newest"})).await;
+    // More messages than one request reads, the needle in the oldest chat.
+    sqlx::query(
+        "with older as (select gen_random_uuid() as id, n from generate_series(1, 60) n),
+              logs as (insert into stream.logs (log_id) select id from older),
+              chats as (
+                  insert into kb.chat_conversations (id, project_id, owner_user_id, title, updated_at)
+                  select older.id, project_id, owner_user_id, 'chat ' || n, now() - n * interval '1 minute'
+                  from older, (select project_id, owner_user_id from kb.chat_conversations limit 1) mine
+              )
+         insert into kb.chat_messages (id, conversation_id, role, content, seq)
+         select gen_random_uuid(), older.id, 'user', case when n = 60 and m = 1 then 'Needle' else 'hay' end, m
+         from older, generate_series(1, $1 / 40) m",
+    )
+    .bind(rejoin_runs::conversations::SEARCHED_MESSAGES_MAX)
+    .execute(&app.db.pool)
+    .await
+    .unwrap();
+    assert_eq!(found(&client, "needle", 10).await, (vec!["chat 60".to_owned()], 2));
+    assert_eq!(found(&client, "hay", 10).await.0.len(), 60);
 }
