@@ -72,7 +72,10 @@ test('the list of runs is filtered by what its address holds', { skip }, async (
   await page.waitForURL(/period=hour/);
   await page.getByRole('searchbox', { name: 'Search', exact: true }).fill(bad.errorCode.toUpperCase());
   await page.waitForURL((url) => url.searchParams.get('q') === bad.errorCode.toUpperCase());
-  await page.getByRole('status').getByText('runs match').waitFor();
+  await page
+    .getByRole('status')
+    .getByText(/runs? match/)
+    .waitFor();
   // A link shows the same.
   await page.reload();
   await row(bad).waitFor();
@@ -147,6 +150,41 @@ test('filters are saved as a view, which is renamed and deleted', { skip }, asyn
   await context.close();
 });
 
+test('runs are found by words of their input, and sorted', { skip }, async () => {
+  const wanted = await ended('an input of zirconium');
+  const other = await ended('a story of sorting');
+  const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
+  await page.goto(`${dev.url}/runs`);
+  const row = (run) => page.getByRole('row').filter({ hasText: short(run.id) });
+  await row(other).waitFor();
+  await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('ZIRCON input');
+  await page.getByText('1 run matches.').waitFor();
+  await row(wanted).waitFor();
+  await eventually(async () => assert.equal(await row(other).count(), 0));
+  await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('');
+  await row(other).waitFor();
+  const sorted = async (order) => {
+    const { body } = await dev.api(ofProject(`/agent-runs?topLevel=true&limit=100&order=${order}`));
+    return body.items.map(({ id }) => short(id));
+  };
+  for (const [name, order] of [
+    ['Longest first', 'longest'],
+    ['Most expensive first', 'mostExpensive'],
+  ]) {
+    await select(page, 'Order').selectOption(name);
+    await page.waitForURL((url) => url.searchParams.get('order') === order);
+    await page.getByText('Only the newest 10,000 runs that match are sorted.').waitFor();
+    await eventually(async () =>
+      assert.deepEqual(await page.locator('tbody td code').allInnerTexts(), await sorted(order)),
+    );
+  }
+  await accessible(page, 'a sorted list of runs');
+  await select(page, 'Order').selectOption('Newest first');
+  await page.waitForURL((url) => !url.searchParams.has('order'));
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
 test('a thousand runs are read by pages and searched, and then not read again by themselves', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, dev);
   const run = (nth) => ({
@@ -171,6 +209,9 @@ test('a thousand runs are read by pages and searched, and then not read again by
     // Other parts of the page ask for the newest ones.
     if (asks.get('limit') === '100') asked.push(asks.get('cursor'));
     const first = Number(asks.get('cursor') ?? 0);
+    // Each page of a search is a part of what is searched.
+    if (asks.get('q') === 'needle')
+      return route.fulfill({ json: { items: first === 3 ? [run(950)] : [], nextCursor: String(first + 1) } });
     const items = Array.from({ length: 100 }, (_, nth) => run(first + nth));
     return route.fulfill({ json: { items, nextCursor: String(first + 100) } });
   });
@@ -178,10 +219,17 @@ test('a thousand runs are read by pages and searched, and then not read again by
   await page.goto(`${dev.url}/runs`);
   await page.locator('tbody tr').nth(99).waitFor();
   await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('needle');
-  await page.getByText('1 of 1,000 runs match. Load more to search older runs.').waitFor();
+  await page.getByText('1 run matches. Load more to search older runs.').waitFor();
   await page.locator('tbody').getByText('a needle').waitFor();
   await eventually(async () => assert.equal(await page.locator('tbody tr').count(), 1));
   await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('');
+  for (let rows = 100; rows < 1_000; rows += 100) {
+    await page
+      .locator('tbody tr')
+      .nth(rows - 1)
+      .waitFor();
+    await button(page, 'Load more').click();
+  }
   await page.locator('tbody tr').nth(999).waitFor();
   await page.getByRole('checkbox', { name: 'Compare 000000000998' }).check();
   await page.getByText('Select another run to compare').waitFor();

@@ -5,11 +5,11 @@ use axum::extract::State;
 use chrono::{DateTime, Utc};
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read};
-use rejoin_http::extract::{Limit, PageParams, Params, Segments, page};
+use rejoin_http::extract::{Limit, PageParams, Params, Segments, cursor, page};
 use rejoin_http::problem::{Problem, Refused};
 use rejoin_http::visible;
 use rejoin_runs::run_messages::{self, RunMessage};
-use rejoin_runs::runs::{self, Listed, Run, RunFilter};
+use rejoin_runs::runs::{self, Place, Run, RunFilter, RunOrder};
 use rejoin_runs::tool_calls::{self, ToolCallRow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,6 +21,8 @@ use crate::state::{AppState, Routes};
 
 /// Length of a message's preview in lists, in characters.
 const PREVIEW_CHARS: usize = 200;
+/// Maximum length of a search text, in characters.
+const SEARCH_MAX_CHARS: usize = 200;
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -71,6 +73,13 @@ pub struct RunParams {
     pub parent_run_id: Option<Uuid>,
     /// Only top-level runs
     pub top_level: Option<bool>,
+    /// Words that the run's id, agent, model, input, output or error contain, in any order and ignoring case. A page may be
+    /// short or empty and still have a `nextCursor`, because each request searches at most 2,000 runs
+    #[param(min_length = 1, max_length = 200)]
+    pub q: Option<String>,
+    /// `newest` (default), `longest` or `mostExpensive`; the latter two sort the newest 10,000 runs that match the filters
+    #[param(pattern = "^(newest|longest|mostExpensive)$")]
+    pub order: Option<String>,
 }
 
 impl RunParams {
@@ -92,7 +101,45 @@ impl RunParams {
             root_run_id: self.root_run_id,
             parent_run_id: self.parent_run_id,
             is_top_level: self.top_level.unwrap_or_default(),
+            words: self.words()?,
         })
+    }
+
+    fn words(&self) -> Result<Vec<String>, Problem> {
+        let Some(text) = &self.q else { return Ok(Vec::new()) };
+        if text.trim().is_empty() || text.chars().count() > SEARCH_MAX_CHARS || text.contains('\0') {
+            let detail = format!("q must have 1 to {SEARCH_MAX_CHARS} characters and no NUL");
+            return Err(Problem::bad_request("invalid_query", detail));
+        }
+        Ok(text.to_lowercase().split_whitespace().map(str::to_owned).collect())
+    }
+
+    fn order(&self) -> Result<RunOrder, Problem> {
+        match self.order.as_deref() {
+            None | Some("newest") => Ok(RunOrder::Newest),
+            Some("longest") => Ok(RunOrder::Longest),
+            Some("mostExpensive") => Ok(RunOrder::MostExpensive),
+            Some(other) => {
+                let detail = format!("order={other} is not supported");
+                Err(Problem::bad_request("invalid_query", detail))
+            }
+        }
+    }
+}
+
+/// Encodes the end of a page. A list by time has the cursors that it always had.
+fn cursor_of(order: RunOrder, place: Place) -> String {
+    match order {
+        RunOrder::Newest => cursor(&(place.created_at, place.id)),
+        RunOrder::Longest | RunOrder::MostExpensive => cursor(&(place.rank, place.created_at, place.id)),
+    }
+}
+
+fn place_of(order: RunOrder, paging: &PageParams) -> Result<Option<Place>, Problem> {
+    let place = |(rank, created_at, id)| Place { rank, created_at, id };
+    match order {
+        RunOrder::Newest => Ok(paging.after()?.map(|(at, id)| place((0, at, id)))),
+        RunOrder::Longest | RunOrder::MostExpensive => Ok(paging.after()?.map(place)),
     }
 }
 
@@ -252,7 +299,7 @@ async fn run_of(state: &AppState, caller: &Caller, workspace_id: Uuid, id: Uuid)
     visible::run(state, caller, id).await
 }
 
-/// List the project's runs, newest first
+/// List the project's runs, newest first or in another order, and search them
 ///
 /// For other members' runs outside of conversations, only ids, agent, state and times are returned (`restricted`); runs
 /// of their conversations are not included.
@@ -266,22 +313,18 @@ async fn list_runs(
     Params(params): Params<RunParams>,
 ) -> Result<Json<RunPage>, Problem> {
     caller.in_workspace(workspace_id)?;
-    let filter = params.filter()?;
+    let (filter, order) = (params.filter()?, params.order()?);
     let paging = PageParams {
         limit: params.limit,
         cursor: params.cursor,
     };
-    let limit = paging.limit(&state)?;
-    let rows = runs::list(
-        &mut *caller.begin(&state).await?,
-        caller.owner(),
-        &filter,
-        paging.after()?,
-        limit + 1,
-    )
-    .await?;
-    let (items, next_cursor) = page(rows, limit, Listed::position, RunBody::from);
-    Ok(Json(RunPage { items, next_cursor }))
+    let (limit, after) = (paging.limit(&state)?, place_of(order, &paging)?);
+    let mut db = caller.begin(&state).await?;
+    let page = runs::list(&mut db, caller.owner(), &filter, order, after, limit).await?;
+    Ok(Json(RunPage {
+        items: page.runs.into_iter().map(RunBody::from).collect(),
+        next_cursor: page.next.map(|place| cursor_of(order, place)),
+    }))
 }
 
 /// Get a run: summary, agent, parent and children

@@ -36,7 +36,7 @@ pub mod resuming;
 pub mod throughput;
 
 pub use clocks::{Clocks, TreeUse, clocks};
-pub use listed::{Listed, RunFilter, RunHead, list, maker_of};
+pub use listed::{Listed, ListedPage, Place, RunFilter, RunHead, RunOrder, list, maker_of};
 
 use chrono::{DateTime, Utc};
 use deadpool_postgres::Pool;

@@ -5,10 +5,12 @@ import { useEffect, useRef, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { t } from '../ui/language';
-import { PERIODS, type RunFilters, STATES } from './filters';
+import { ORDERS, PERIODS, type RunFilters, STATES } from './filters';
 
 /** Pause in typing after which the address follows, in milliseconds. */
 const TYPING_MS = 300;
+/** The maximum of the API. */
+const SEARCH_MAX_CHARS = 200;
 /** The maximum of a page. */
 const AGENTS_MAX = 200;
 
@@ -24,7 +26,7 @@ interface FilterFormProps {
 export function FilterForm({ filters, seenAgents, words, onWords }: FilterFormProps) {
   const me = useMe();
   const navigate = useNavigate({ from: '/runs' });
-  const { agent, state, period, since, until, q = '' } = filters;
+  const { agent, state, period, since, until, q = '', order } = filters;
   const agents = useQuery({
     queryKey: ['agents', 'names'],
     queryFn: () => api<Schemas['AgentPage']>(`/api/projects/${me.projectId}/agents?limit=${AGENTS_MAX}`),
@@ -55,7 +57,8 @@ export function FilterForm({ filters, seenAgents, words, onWords }: FilterFormPr
         <input
           type="search"
           value={words}
-          placeholder={t('ID, agent, model or error')}
+          placeholder={t('ID, agent, model, input, output or error')}
+          maxLength={SEARCH_MAX_CHARS}
           autoComplete="off"
           onChange={(event) => onWords(event.currentTarget.value)}
         />
@@ -116,6 +119,20 @@ export function FilterForm({ filters, seenAgents, words, onWords }: FilterFormPr
           onChange={(event) => change({ state: event.target.checked ? 'failed' : undefined })}
         />{' '}
         {t('Failed only')}
+      </label>
+      <label>
+        {t('Order')}{' '}
+        <select
+          value={order ?? ''}
+          onChange={(event) => change({ order: ORDERS.find(([name]) => name === event.target.value)?.[0] })}
+        >
+          <option value="">{t('Newest first')}</option>
+          {ORDERS.map(([name, label]) => (
+            <option key={name} value={name}>
+              {label}
+            </option>
+          ))}
+        </select>
       </label>
     </search>
   );

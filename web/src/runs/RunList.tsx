@@ -1,16 +1,16 @@
-// Lists the project's runs, newest first, with filters that can be saved as views. Two of the runs can be compared.
+// Lists and searches the project's runs, with filters that can be saved as views. Two of the runs can be compared.
 import { useMutation } from '@tanstack/react-query';
 import { Link, useSearch } from '@tanstack/react-router';
 import { ListTree } from 'lucide-react';
-import { memo, useCallback, useDeferredValue, useEffect, useState } from 'react';
+import { memo, useCallback, useEffect, useState } from 'react';
 import { api } from '../api/http';
 import { isAdmin, useMe } from '../api/me';
-import { More, usePages } from '../api/pages';
+import { More, type Pages, usePages } from '../api/pages';
 import { Empty } from '../ui/Empty';
 import { number, t } from '../ui/language';
 import { Ago, duration, ErrorNote, State, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
-import { isFiltered, matches, parametersOf } from './filters';
+import { isFiltered, parametersOf } from './filters';
 import { FilterForm } from './RunFilters';
 import { SavedViews } from './SavedViews';
 import type { Run } from './spans';
@@ -18,8 +18,10 @@ import { costOf, tokensOf } from './usage';
 
 const LIVE = ['queued', 'running', 'waiting'];
 const PAGE = 100;
-/** A search reads further pages by itself, up to this number of runs. */
-const SEARCHED_MAX = 1_000;
+/** A search reads further pages by itself, up to this number: each request searches 2,000 runs. */
+const SEARCHED_PAGES_MAX = 5;
+/** The API sorts this number of runs, the newest. */
+const SORTED_MAX = 10_000;
 const REFRESH_MS = 5_000;
 const MINUTE_MS = 60_000;
 
@@ -28,7 +30,6 @@ export function RunList() {
   const me = useMe();
   const filters = useSearch({ from: '/runs' });
   const [words, setWords] = useState(filters.q ?? '');
-  const searched = useDeferredValue(words.trim());
   /** Those to compare, at most two. */
   const [chosen, setChosen] = useState<readonly string[]>([]);
   const choose = useCallback(
@@ -36,19 +37,14 @@ export function RunList() {
       setChosen((now) => (now.includes(id) ? now.filter((other) => other !== id) : [...now, id].slice(-2))),
     [],
   );
-  const { q: _, ...asked } = filters;
-  const runs = usePages<Run>(['runs', asked], `/api/projects/${me.projectId}/agent-runs`, {
+  const runs = usePages<Run>(['runs', filters], `/api/projects/${me.projectId}/agent-runs`, {
     narrowedBy: parametersOf(filters, Date.now()),
     limit: PAGE,
     refetchMs: REFRESH_MS,
     refetchPagesMax: 2,
   });
-  const { isPending, isSuccess, isError, error, isFetching, hasNextPage, fetchNextPage, refetch } = runs.reading;
-  const shown = searched === '' ? runs.items : runs.items.filter((run) => matches(run, searched));
-  const isSearching = searched !== '' && hasNextPage && shown.length < PAGE && runs.items.length < SEARCHED_MAX;
-  useEffect(() => {
-    if (isSearching && !isFetching && !isError) void fetchNextPage();
-  }, [isSearching, isFetching, isError, fetchNextPage]);
+  const { isPending, isSuccess, isError, error, hasNextPage, refetch } = runs.reading;
+  const isSearching = useSearchOn(runs, filters.q !== undefined);
   const cancel = useMutation({
     mutationFn: (id: string) => api(`/api/runs/${id}/cancel`, { method: 'POST' }),
     onSuccess: () => refetch(),
@@ -80,14 +76,15 @@ export function RunList() {
       {cancel.isError ? <ErrorNote error={cancel.error} /> : null}
       {isPending ? <Waiting what={t('runs')} /> : null}
       <p className="quiet searched" role="status">
-        {searched === '' || !isSuccess ? '' : foundWords(shown.length, runs.items.length, hasNextPage, isSearching)}
+        {filters.q === undefined || !isSuccess ? '' : foundWords(runs.items.length, hasNextPage, isSearching)}{' '}
+        {filters.order ? t('Only the newest {count} runs that match are sorted.', { count: SORTED_MAX }) : ''}
       </p>
-      {isSuccess && shown.length === 0 && !isSearching ? (
+      {isSuccess && runs.items.length === 0 && !isSearching ? (
         <Empty icon={ListTree} title={isFiltered(filters) ? t('No runs match these filters') : t('No runs yet')}>
           {isFiltered(filters) ? <Link to="/runs">{t('Clear filters')}</Link> : t('Each answer of an agent is a run.')}
         </Empty>
       ) : null}
-      {shown.length > 0 ? (
+      {runs.items.length > 0 ? (
         <section className="scroller" aria-label={t('Runs')} tabIndex={0}>
           <table>
             <thead>
@@ -107,7 +104,7 @@ export function RunList() {
               </tr>
             </thead>
             <tbody>
-              {shown.map((run) => (
+              {runs.items.map((run) => (
                 <Row
                   key={run.id}
                   run={run}
@@ -126,9 +123,20 @@ export function RunList() {
   );
 }
 
-function foundWords(found: number, read: number, hasMore: boolean, isSearching: boolean): string {
-  if (isSearching) return t('Searching… {count, plural, other {# runs}} so far.', { count: read });
-  const what = t('{found} of {read, plural, other {# runs}} match.', { found, read });
+/** Reads further pages of a search by itself, until some runs are found; whether it does. */
+function useSearchOn({ items, reading }: Pages<Run>, isSearch: boolean): boolean {
+  const { data, hasNextPage, isFetching, isError, fetchNextPage } = reading;
+  const pages = (data as { pages: unknown[] } | undefined)?.pages.length ?? 0;
+  const isSearching = isSearch && hasNextPage && items.length < PAGE && pages < SEARCHED_PAGES_MAX;
+  useEffect(() => {
+    if (isSearching && !isFetching && !isError) void fetchNextPage();
+  }, [isSearching, isFetching, isError, fetchNextPage]);
+  return isSearching;
+}
+
+function foundWords(found: number, hasMore: boolean, isSearching: boolean): string {
+  if (isSearching) return t('Searching…');
+  const what = t('{count, plural, one {# run matches.} other {# runs match.}}', { count: found });
   return hasMore ? `${what} ${t('Load more to search older runs.')}` : what;
 }
 

@@ -1,6 +1,5 @@
-// The filters of the list of runs, as its address and saved views hold them.
+// The filters and the order of the list of runs, as its address and saved views hold them.
 import { t } from '../ui/language';
-import { containsWords } from '../ui/words';
 
 export const STATES = ['queued', 'running', 'waiting', 'paused', 'completed', 'failed', 'cancelled'] as const;
 
@@ -15,6 +14,12 @@ export const PERIODS = [
   ['month', t('Last 30 days'), 30 * 24 * HOUR_MS],
 ] as const;
 
+/** Orders besides the newest first: the name in the address and the API, and the label. */
+export const ORDERS = [
+  ['longest', t('Longest first')],
+  ['mostExpensive', t('Most expensive first')],
+] as const;
+
 type Period = (typeof PERIODS)[number][0] | 'custom';
 
 export interface RunFilters {
@@ -24,8 +29,10 @@ export interface RunFilters {
   /** Of the period `custom`: moments, as ISO 8601. */
   since?: string | undefined;
   until?: string | undefined;
-  /** Words that the id, the agent, the model or the error contains. */
+  /** Words that the id, the agent, the model, the input, the output or the error contains. */
   q?: string | undefined;
+  /** Absent: the newest first. */
+  order?: (typeof ORDERS)[number][0] | undefined;
 }
 
 /** Reads filters from an address or from the browser's storage; what is unknown is left out. */
@@ -37,11 +44,12 @@ export function filtersOf(search: Record<string, unknown>): RunFilters {
     period,
     since: period === 'custom' ? moment(search.since) : undefined,
     until: period === 'custom' ? moment(search.until) : undefined,
-    q: text(search.q),
+    q: text(search.q)?.trim() || undefined,
+    order: ORDERS.find(([name]) => name === search.order)?.[0],
   };
 }
 
-const NAMES = ['agent', 'state', 'period', 'since', 'until', 'q'] as const;
+const NAMES = ['agent', 'state', 'period', 'since', 'until', 'q', 'order'] as const;
 
 export function isFiltered(filters: RunFilters): boolean {
   return NAMES.some((name) => filters[name] !== undefined);
@@ -51,26 +59,13 @@ export function isSame(one: RunFilters, other: RunFilters): boolean {
   return NAMES.every((name) => one[name] === other[name]);
 }
 
-/** What the API is asked for. It does not search: `matches` does, in what has been read. */
+/** What the API is asked for. */
 export function parametersOf(filters: RunFilters, now: number): Record<string, string | undefined> {
-  const { agent, state, period, since, until } = filters;
+  const { agent, state, period, since, until, q, order } = filters;
   const back = PERIODS.find(([name]) => name === period)?.[2];
   // By whole minutes: all pages of a list begin with the same moment.
   const from = back && new Date(Math.floor(now / MINUTE_MS) * MINUTE_MS - back).toISOString();
-  return { agent, state, since: from || since, until, topLevel: 'true' };
-}
-
-interface Searched {
-  id: string;
-  agent?: string | null;
-  model?: string | null;
-  error?: string | null;
-  errorCode?: string | null;
-}
-
-/** Whether a run contains all the words. */
-export function matches({ id, agent, model, error, errorCode }: Searched, words: string): boolean {
-  return containsWords([id, agent ?? t('plain'), model, error, errorCode].join(' '), words);
+  return { agent, state, since: from || since, until, q, order, topLevel: 'true' };
 }
 
 function text(value: unknown): string | undefined {

@@ -79,6 +79,117 @@ async fn lists_are_narrowed_by_agent_time_and_tree() {
     );
 }
 
+#[tokio::test]
+async fn runs_are_searched_by_words_and_sorted() {
+    let app = TestApp::start().await;
+    let agent = app.agent("asker", &[]).await;
+    let mut made = Vec::new();
+    for (input, answer) in [
+        ("Which PACKAGE?", "It is libssl3."),
+        ("100%_sure", "Yes."),
+        ("a package", "None."),
+    ] {
+        app.model.script([Reply::text(answer)]);
+        let frames = app.client().ask(Some(agent), input).await;
+        made.push(frames[1].json()["runId"].as_str().unwrap().to_owned());
+    }
+    let [first, second, third] = &made[..] else { panic!() };
+    assert_eq!(ids(&app, "q=package").await, [third.clone(), first.clone()]);
+    assert_eq!(ids(&app, "q=package+LIBSSL+asker").await, std::slice::from_ref(first));
+    assert_eq!(ids(&app, "q=%25_").await, std::slice::from_ref(second));
+    assert_eq!(ids(&app, &format!("q={second}")).await, std::slice::from_ref(second));
+    assert_eq!(ids(&app, "q=package+nowhere").await.len(), 0);
+    assert_eq!(ids(&app, "q=package&state=failed").await.len(), 0);
+
+    for (run, took_s, cost) in [(first, 5, "0.25"), (second, 9, "null"), (third, 1, "0.5")] {
+        sqlx::query(
+            "update kb.agent_runs
+             set finished_at = started_at + make_interval(secs => $2), usage = jsonb_build_object('costUsd', $3::jsonb)
+             where id = $1::uuid",
+        )
+        .bind(run)
+        .bind(f64::from(took_s))
+        .bind(cost)
+        .execute(&app.db.pool)
+        .await
+        .unwrap();
+    }
+    for (order, expected) in [
+        ("newest", [third, second, first]),
+        ("longest", [second, first, third]),
+        ("mostExpensive", [third, first, second]),
+    ] {
+        assert_eq!(ids(&app, &format!("order={order}")).await, expected.map(Clone::clone));
+        let mut paged = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let query = format!("{}?order={order}&limit=1{cursor}", runs(&app));
+            let (_, page) = app.client().get(&query).await;
+            paged.push(page["items"][0]["id"].as_str().unwrap().to_owned());
+            let Some(next) = page["nextCursor"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!(paged, expected.map(Clone::clone), "{order}, page by page");
+    }
+    assert_eq!(
+        ids(&app, "order=longest&q=package").await,
+        [first.clone(), third.clone()]
+    );
+    for query in [
+        "q=",
+        "q=%20",
+        "q=%00",
+        "order=oldest",
+        &format!("q={}", "x".repeat(201)),
+    ] {
+        let (status, problem) = app.client().get(&format!("{}?{query}", runs(&app))).await;
+        assert_eq!(
+            (status, &problem["code"]),
+            (StatusCode::BAD_REQUEST, &json!("invalid_query")),
+            "{query}"
+        );
+    }
+    // Of another member's run outside of conversations, only its id and agent are searched.
+    let path = format!("/api/projects/{}/agents/{agent}/trigger", app.db.workspace_id);
+    app.model.script([Reply::text("Hidden.")]);
+    let (_, triggered) = app.client().post(&path, json!({"input": "a secret package"})).await;
+    followed(&app.client(), &triggered).await;
+    let other = Client::new(app.url(), &app.db.another_user().await.1);
+    for (words, count) in [("package", 0), ("hidden", 0), ("asker", 1)] {
+        let (_, page) = other.get(&format!("{}?q={words}", runs(&app))).await;
+        assert_eq!(page["items"].as_array().unwrap().len(), count, "{words}: {page}");
+    }
+}
+
+#[tokio::test]
+async fn a_search_of_runs_goes_on_behind_those_one_request_covers() {
+    let app = TestApp::start().await;
+    let agent = app.agent("asker", &[]).await;
+    app.model.script([Reply::text("Found.")]);
+    app.client().ask(Some(agent), "the needle").await;
+    sqlx::query(
+        "insert into kb.agent_runs (id, project_id, conversation_id, user_id, root_run_id, log_id, input, state, first_seq, created_at)
+         select made.id, project_id, conversation_id, user_id, made.id, log_id, 'hay', 'completed', first_seq,
+                created_at + n * interval '1 second'
+         from kb.agent_runs r
+         cross join generate_series(1, 2000) n
+         cross join lateral (select gen_random_uuid() as id where n > 0) made
+         where r.input = 'the needle'",
+    )
+    .execute(&app.db.pool)
+    .await
+    .unwrap();
+    let first = format!("{}?q=needle&limit=2", runs(&app));
+    let (_, page) = app.client().get(&first).await;
+    assert_eq!(page["items"], json!([]));
+    let next = format!("{first}&cursor={}", page["nextCursor"].as_str().unwrap());
+    let (_, page) = app.client().get(&next).await;
+    assert_eq!(
+        (page["items"].as_array().unwrap().len(), &page["nextCursor"]),
+        (1, &Value::Null)
+    );
+}
+
 /// Requirements: C30, C34.
 #[tokio::test]
 async fn a_tree_is_shown_and_exported_whole() {
