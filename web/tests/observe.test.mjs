@@ -387,6 +387,24 @@ test('arrow keys choose a minute of a chart', { skip }, async () => {
   await context.close();
 });
 
+test('operations have the 99th percentile, and the time to the first token', { skip }, async () => {
+  await ended('hello');
+  const { context, page, faults } = await signedIn(browser, dev);
+  await page.goto(`${dev.url}/operations`);
+  for (const title of ['Queue wait time', 'Time to first token', 'Run duration']) {
+    const chart = page.locator('.chart').filter({ hasText: title });
+    await chart
+      .locator('.readout')
+      .getByText(/p50 \d.*, p95 \d.*, p99 \d/)
+      .waitFor();
+  }
+  await page.getByText('First token, p50', { exact: true }).waitFor();
+  await page.getByText('Show as table').click();
+  await page.getByRole('columnheader', { name: 'First token (p50, p95, p99)' }).waitFor();
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
 test('all dead letter jobs that match are retried, once it is confirmed', { skip }, async () => {
   const ids = ['no paper', 'no paper left', 'no ink'].map((error) => deadJob(dev, 'print', error));
   const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });

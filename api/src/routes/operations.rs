@@ -122,10 +122,21 @@ pub struct PaceBody {
     pub waited_p50_s: Option<f64>,
     /// 95th percentile of the wait
     pub waited_p95_s: Option<f64>,
+    /// 99th percentile of the wait
+    pub waited_p99_s: Option<f64>,
+    /// Median time from the creation of the runs that started to their first token, in seconds; of the newest 1,000 of the
+    /// hour, without sub-agents. Null: there was no token
+    pub first_token_p50_s: Option<f64>,
+    /// 95th percentile of that time
+    pub first_token_p95_s: Option<f64>,
+    /// 99th percentile of that time
+    pub first_token_p99_s: Option<f64>,
     /// Median time from start to end of the runs that ended, in seconds, including waits for sub-agents and people
     pub took_p50_s: Option<f64>,
     /// 95th percentile of that time
     pub took_p95_s: Option<f64>,
+    /// 99th percentile of that time
+    pub took_p99_s: Option<f64>,
 }
 
 impl From<Throughput> for PaceBody {
@@ -138,8 +149,13 @@ impl From<Throughput> for PaceBody {
             cancelled: minute.cancelled,
             waited_p50_s: minute.waited_p50_s,
             waited_p95_s: minute.waited_p95_s,
+            waited_p99_s: minute.waited_p99_s,
+            first_token_p50_s: minute.first_token_p50_s,
+            first_token_p95_s: minute.first_token_p95_s,
+            first_token_p99_s: minute.first_token_p99_s,
             took_p50_s: minute.took_p50_s,
             took_p95_s: minute.took_p95_s,
+            took_p99_s: minute.took_p99_s,
         }
     }
 }

@@ -7,7 +7,7 @@ import { LOCALE, message, number, rich, t } from '../ui/language';
 import { Ago, duration, ErrorNote, Folded, State, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
 import { Wide } from '../ui/Wide';
-import { minuteOf, RunsChart, seconds, TimesChart } from './charts';
+import { minuteOf, RunsChart, seconds, type Time, TimesChart } from './charts';
 import { DeadJobs } from './DeadJobs';
 import { Failures } from './Failures';
 import { useFailedRuns } from './failedRuns';
@@ -21,6 +21,7 @@ const WAKEUPS: Record<string, string> = {
   lost: message('Reconnecting. Until then, changes are picked up within a second.'),
   off: message('Off. Changes are picked up within a second.'),
 };
+const TIMES: readonly Time[] = ['waited', 'firstToken', 'took'];
 const TENTHS = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
 
 export function OperationsView() {
@@ -62,6 +63,12 @@ export function OperationsView() {
             <TimesChart
               title={t('Queue wait time')}
               of="waited"
+              hour={operations.data.hour}
+              minutes={operations.data.minutes}
+            />
+            <TimesChart
+              title={t('Time to first token')}
+              of="firstToken"
               hour={operations.data.hour}
               minutes={operations.data.minutes}
             />
@@ -126,11 +133,21 @@ function Now({ operations: { queues, workers, hour } }: { operations: Operations
         </Fact>
         <Fact name={t('Wait time, p50')}>
           {seconds(hour.waitedP50S)}
-          <span className="quiet">{t('p95 {time}', { time: seconds(hour.waitedP95S) })}</span>
+          <span className="quiet">
+            {t('p95 {p95}, p99 {p99}', { p95: seconds(hour.waitedP95S), p99: seconds(hour.waitedP99S) })}
+          </span>
+        </Fact>
+        <Fact name={t('First token, p50')}>
+          {seconds(hour.firstTokenP50S)}
+          <span className="quiet">
+            {t('p95 {p95}, p99 {p99}', { p95: seconds(hour.firstTokenP95S), p99: seconds(hour.firstTokenP99S) })}
+          </span>
         </Fact>
         <Fact name={t('Duration, p50')}>
           {seconds(hour.tookP50S)}
-          <span className="quiet">{t('p95 {time}', { time: seconds(hour.tookP95S) })}</span>
+          <span className="quiet">
+            {t('p95 {p95}, p99 {p99}', { p95: seconds(hour.tookP95S), p99: seconds(hour.tookP99S) })}
+          </span>
         </Fact>
       </Facts>
     </div>
@@ -150,8 +167,9 @@ function Figures({ operations: { hour, minutes } }: { operations: Operations }) 
               t('Completed'),
               t('Failed'),
               t('Cancelled'),
-              t('Wait time (p50, p95)'),
-              t('Duration (p50, p95)'),
+              t('Wait time (p50, p95, p99)'),
+              t('First token (p50, p95, p99)'),
+              t('Duration (p50, p95, p99)'),
             ]}
           />
         </thead>
@@ -164,12 +182,15 @@ function Figures({ operations: { hour, minutes } }: { operations: Operations }) 
                   {number(count)}
                 </td>
               ))}
-              <td className="number">
-                {t('{p50}, {p95}', { p50: seconds(pace.waitedP50S), p95: seconds(pace.waitedP95S) })}
-              </td>
-              <td className="number">
-                {t('{p50}, {p95}', { p50: seconds(pace.tookP50S), p95: seconds(pace.tookP95S) })}
-              </td>
+              {TIMES.map((of) => (
+                <td key={of} className="number">
+                  {t('{p50}, {p95}, {p99}', {
+                    p50: seconds(pace[`${of}P50S`]),
+                    p95: seconds(pace[`${of}P95S`]),
+                    p99: seconds(pace[`${of}P99S`]),
+                  })}
+                </td>
+              ))}
             </tr>
           ))}
         </tbody>

@@ -6,6 +6,8 @@ import { LOCALE, list, message, number, t } from '../ui/language';
 import { duration } from '../ui/parts';
 
 type Pace = Schemas['PaceBody'];
+/** A time that the API has percentiles of. */
+export type Time = 'waited' | 'firstToken' | 'took';
 
 /** What a column is drawn in; the picture is stretched to its place. */
 const COLUMN = 10;
@@ -166,17 +168,22 @@ export function RunsChart({ hour, minutes }: { hour: Pace; minutes: Pace[] }) {
   );
 }
 
-/** How long something took: each column is from the 50th to the 95th percentile. */
-export function TimesChart(props: { title: string; of: 'waited' | 'took'; hour: Pace; minutes: Pace[] }) {
+/** How long something took: each column is from the 50th to the 95th percentile, with a mark at the 99th. */
+export function TimesChart(props: { title: string; of: Time; hour: Pace; minutes: Pace[] }) {
   const { title, of, hour, minutes } = props;
   const half = (pace: Pace) => pace[`${of}P50S`] ?? null;
   const most = (pace: Pace) => pace[`${of}P95S`] ?? null;
-  const top = Math.max(1, ...minutes.map((pace) => most(pace) ?? 0));
+  const rare = (pace: Pace) => pace[`${of}P99S`] ?? null;
+  const top = Math.max(1, ...minutes.map((pace) => rare(pace) ?? 0));
   const y = (value: number) => HEIGHT - (value / top) * (HEIGHT - 4);
   const words = (pace: Pace) =>
     half(pace) === null
       ? t('no runs')
-      : t('p50 {p50}, p95 {p95}', { p50: seconds(half(pace)), p95: seconds(most(pace)) });
+      : t('p50 {p50}, p95 {p95}, p99 {p99}', {
+          p50: seconds(half(pace)),
+          p95: seconds(most(pace)),
+          p99: seconds(rare(pace)),
+        });
   return (
     <Chart
       title={title}
@@ -185,6 +192,7 @@ export function TimesChart(props: { title: string; of: 'waited' | 'took'; hour: 
       legend={[
         ['half', 'p50'],
         ['most', 'p95'],
+        ['rare', 'p99'],
       ]}
       top={seconds(top)}
       middle={seconds(top / 2)}
@@ -192,10 +200,11 @@ export function TimesChart(props: { title: string; of: 'waited' | 'took'; hour: 
       describe={words}
     >
       {(pace) => {
-        const [low, high] = [half(pace), most(pace)];
-        if (low === null || high === null) return null;
+        const [low, high, highest] = [half(pace), most(pace), rare(pace)];
+        if (low === null || high === null || highest === null) return null;
         return (
           <>
+            <rect className="rare" x={2} y={y(highest) - 2} width={COLUMN - 3} height={2} />
             <rect className="most" x={2} y={y(high) - 2} width={COLUMN - 3} height={y(low) - y(high) + 2} />
             <rect className="half" x={1} y={y(low) - 2} width={COLUMN - 1} height={4} />
           </>

@@ -71,16 +71,26 @@ async fn runs_are_counted_by_the_minute_over_all_users_of_the_project() {
     let hour = &operations["hour"];
     assert_eq!(counts(hour), [2, 2, 0, 0]);
     assert_eq!(hour["from"], Value::Null);
-    for time in ["waitedP50S", "waitedP95S", "tookP50S", "tookP95S"] {
-        assert!(hour[time].as_f64().unwrap() >= 0.0, "{time}: {hour}");
+    let percentiles = |of: &str| ["50", "95", "99"].map(|nth| hour[format!("{of}P{nth}S")].as_f64().expect(of));
+    let (waited, first_token, took) = (percentiles("waited"), percentiles("firstToken"), percentiles("took"));
+    for times in [waited, first_token, took] {
+        assert!(times[0] >= 0.0 && times.is_sorted(), "{hour}");
     }
+    assert!(
+        waited[0] < first_token[0],
+        "a run has begun before its first token: {hour}"
+    );
     let minutes = operations["minutes"].as_array().unwrap();
     assert_eq!(minutes.len(), 60);
     let started: i64 = minutes.iter().map(|minute| counts(minute)[0]).sum();
     assert_eq!(started, 2);
     assert_eq!(
-        (counts(&minutes[0]), &minutes[0]["tookP50S"]),
-        ([0; 4], &Value::Null),
+        (
+            counts(&minutes[0]),
+            &minutes[0]["tookP99S"],
+            &minutes[0]["firstTokenP50S"]
+        ),
+        ([0; 4], &Value::Null, &Value::Null),
         "nothing an hour ago"
     );
     assert!(minutes.is_sorted_by_key(|minute| minute["from"].as_str().unwrap().to_owned()));

@@ -1,0 +1,1 @@
+drop function kb.run_times(int, int);
