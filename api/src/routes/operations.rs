@@ -1,22 +1,19 @@
 //! Operation of a project (admin): its queues, throughput, dead jobs; and the fleet and this process, which it shares
-//! with others. Other projects' jobs and the content of runs are not shown.
+//! with others. Other projects' jobs and the content of runs are not shown. `rejoin_automation` retries dead jobs.
 
 use std::time::Instant;
 
 use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
-use rejoin_event_log::wakeup::{Hearing, Wake};
-use rejoin_http::audit::record;
+use rejoin_event_log::wakeup::Hearing;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Admin, Caller};
 use rejoin_http::extract::Segments;
 use rejoin_http::problem::{Problem, Refused};
-use rejoin_identity::audit::Action;
-use rejoin_queue::stats::{self, DeadJobInfo, QueueDepth, WorkerStats};
+use rejoin_queue::stats::{self, DeadJobInfo, DeadKind, QueueDepth, WorkerStats};
 use rejoin_runs::runs::throughput::{self, Throughput};
 use serde::Serialize;
-use serde_json::json;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -26,7 +23,7 @@ use crate::state::{AppState, Routes};
 const MAX_DEAD_JOBS: i64 = 50;
 
 pub fn routes() -> Routes {
-    Routes::new().routes(routes!(show)).routes(routes!(retry))
+    Routes::new().routes(routes!(show))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -37,6 +34,8 @@ pub struct Operations {
     pub queues: Vec<QueueBody>,
     /// The newest 50
     pub dead_jobs: Vec<DeadJobBody>,
+    /// Numbers of all dead jobs, by kind
+    pub dead_kinds: Vec<DeadKindBody>,
     /// Run statistics of the last hour
     pub hour: PaceBody,
     /// The same per minute: 60 minutes, oldest first; the last one is incomplete
@@ -105,6 +104,21 @@ impl From<DeadJobInfo> for DeadJobBody {
             last_error: job.last_error,
             finished_at: job.finished_at,
         }
+    }
+}
+
+/// Dead jobs of a kind
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DeadKindBody {
+    pub kind: String,
+    pub dead: i64,
+    /// Those of no run, which can be retried
+    pub retriable: i64,
+}
+
+impl From<DeadKind> for DeadKindBody {
+    fn from(DeadKind { kind, dead, retriable }: DeadKind) -> Self {
+        Self { kind, dead, retriable }
     }
 }
 
@@ -223,16 +237,6 @@ pub struct ConnectionsBody {
     pub max: usize,
 }
 
-/// A job that was retried
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RetriedBody {
-    /// Its new id
-    pub job_id: i64,
-    /// Text for people
-    pub detail: String,
-}
-
 /// Get the state of the project's queues, runs and workers
 #[utoipa::path(get, path = "/api/admin/projects/{p}/operations", tag = "operations",
     params(("p" = Uuid, Path, description = "The project")),
@@ -249,6 +253,7 @@ async fn show(
     let database_ms = asked.elapsed().as_secs_f64() * 1e3;
     let queues = stats::queues_of(&mut *db, workspace_id).await?;
     let dead = stats::dead_of(&mut *db, workspace_id, MAX_DEAD_JOBS).await?;
+    let dead_kinds = stats::dead_kinds_of(&mut *db, workspace_id).await?;
     let mut minutes = throughput::per_minute(&mut *db).await?.into_iter().map(PaceBody::from);
     let hour = minutes.next().ok_or(sqlx::Error::RowNotFound)?;
     let workers = stats::workers(&mut *db).await?;
@@ -258,6 +263,7 @@ async fn show(
         at,
         queues: queues.into_iter().map(QueueBody::from).collect(),
         dead_jobs: dead.into_iter().map(DeadJobBody::from).collect(),
+        dead_kinds: dead_kinds.into_iter().map(DeadKindBody::from).collect(),
         hour,
         minutes: minutes.collect(),
         workers: workers.into_iter().map(WorkerBody::from).collect(),
@@ -279,33 +285,5 @@ async fn show(
                 max: pool_pg.max_size,
             },
         },
-    }))
-}
-
-/// Retry a dead job
-///
-/// It becomes a new job, which is due at once. A run's job cannot be retried because the run has ended with it; send
-/// its message again, or trigger its agent again.
-#[utoipa::path(post, path = "/api/admin/projects/{p}/operations/jobs/{id}/retry", tag = "operations",
-    params(("p" = Uuid, Path, description = "The project"), ("id" = i64, Path, description = "The dead job")),
-    responses((status = 200, description = "The job is available again", body = RetriedBody), Refused))]
-async fn retry(
-    State(state): State<AppState>,
-    caller: Caller<Admin>,
-    Segments((workspace_id, id)): Segments<(Uuid, i64)>,
-) -> Result<Json<RetriedBody>, Problem> {
-    caller.in_workspace(workspace_id)?;
-    let mut db = caller.begin(&state).await?;
-    let Some(job) = stats::retry_dead(&mut *db, id, Some(workspace_id)).await? else {
-        let what = "A dead job of this project that can be retried (a run's job cannot be: the run has ended with it)";
-        return Err(Problem::not_found("dead_job_not_found", what));
-    };
-    let detail = json!({ "kind": job.kind, "newJob": job.id });
-    record(&mut db, &caller, Action::JobRetried, format!("job:{id}"), detail).await?;
-    db.commit().await?;
-    state.bus.publish(Wake::queue(job.queue));
-    Ok(Json(RetriedBody {
-        job_id: job.id,
-        detail: format!("job {id} is available again as job {}", job.id),
     }))
 }

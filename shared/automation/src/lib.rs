@@ -1,9 +1,12 @@
-//! Endpoints of work that goes on without messages of a person: plans, task DAGs, schedules. The work itself is in `scheduling` and `commands`.
+//! Endpoints of work that goes on without messages of a person: plans, task DAGs, schedules, and jobs that failed. The work itself is in `scheduling`,
+//! `commands` and `queue`.
 //!
 //! - `plans`     plans that agents made, with their steps
 //! - `task_dags` DAGs of tasks that agents execute
 //! - `schedules` agents and task DAGs that start at set times
+//! - `dead_jobs` jobs that failed permanently are retried
 
+mod dead_jobs;
 mod plans;
 mod schedules;
 mod task_dags;
@@ -16,4 +19,5 @@ pub fn routes() -> Routes {
         .merge(task_dags::routes())
         .merge(schedules::routes())
         .merge(plans::routes())
+        .merge(dead_jobs::routes())
 }

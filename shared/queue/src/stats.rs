@@ -218,6 +218,28 @@ pub async fn dead_of(db: impl PgExecutor<'_>, workspace_id: Uuid, limit: i64) ->
     .await
 }
 
+/// How many dead jobs of a kind a workspace has.
+#[derive(Debug, Clone)]
+pub struct DeadKind {
+    pub kind: String,
+    pub dead: i64,
+    /// Those of no run, which can be retried.
+    pub retriable: i64,
+}
+
+/// Numbers of dead jobs of a workspace in all queues, by kind.
+pub async fn dead_kinds_of(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<DeadKind>, sqlx::Error> {
+    sqlx::query_as!(
+        DeadKind,
+        r#"select kind, count(*) as "dead!", count(*) filter (where run_id is null) as "retriable!"
+           from queue.finished_jobs where project_id = $1 and state = 'failed'
+           group by kind order by kind"#,
+        workspace_id
+    )
+    .fetch_all(db)
+    .await
+}
+
 /// The result of retrying a dead job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retried {
@@ -245,5 +267,63 @@ pub async fn retry_dead(db: impl PgExecutor<'_>, id: i64, of: Option<Uuid>) -> R
         of
     )
     .fetch_optional(db)
+    .await
+}
+
+/// Maximum number of dead jobs retried in one transaction.
+pub const RETRIED_MAX: usize = 1_000;
+
+/// Which dead jobs of a workspace are retried.
+#[derive(Debug, Clone, Copy)]
+pub enum DeadJobs<'a> {
+    All,
+    Kind(&'a str),
+    Ids(&'a [i64]),
+}
+
+/// A dead job, and the job that it became.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renewed {
+    pub dead_id: i64,
+    pub id: i64,
+    pub queue: String,
+}
+
+/// Re-enqueues dead jobs of a workspace with fresh attempts, the oldest `RETRIED_MAX` that can be retried. Not those of
+/// runs: see `retry_dead`.
+pub async fn retry_many(
+    db: impl PgExecutor<'_>,
+    workspace_id: Uuid,
+    which: DeadJobs<'_>,
+) -> Result<Vec<Renewed>, sqlx::Error> {
+    let (kind, ids) = match which {
+        DeadJobs::All => (None, None),
+        DeadJobs::Kind(kind) => (Some(kind), None),
+        DeadJobs::Ids(ids) => (None, Some(ids)),
+    };
+    sqlx::query_as!(
+        Renewed,
+        r#"with gone as (
+             delete from queue.finished_jobs
+             where state = 'failed' and id in (
+                 select id from queue.finished_jobs
+                 where project_id = $1 and state = 'failed' and run_id is null
+                   and ($2::text is null or kind = $2) and ($3::bigint[] is null or id = any($3))
+                 order by id
+                 limit $4)
+             returning *)
+           select id as "dead_id!",
+                  queue.enqueue(p_kind => kind, p_payload => payload, p_queue => queue, p_project_id => project_id,
+                                p_priority => priority, p_max_attempts => 5, p_unique_key => unique_key,
+                                p_concurrency_key => concurrency_key) as "id!",
+                  queue as "queue!"
+           from gone
+           order by gone.id"#,
+        workspace_id,
+        kind as _,
+        ids as _,
+        RETRIED_MAX as i64
+    )
+    .fetch_all(db)
     .await
 }

@@ -1,4 +1,4 @@
-// Lists dead letter jobs, with filters. Those of no run can be retried: one by one, the selected ones, or all that match.
+// Lists dead letter jobs, with filters. Those of no run can be retried: one by one, the selected ones, all that match, or all of a kind.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { RefreshCw } from 'lucide-react';
@@ -13,44 +13,39 @@ import { containsWords } from '../ui/words';
 type Operations = Schemas['Operations'];
 type DeadJob = Operations['deadJobs'][number];
 
-interface Retried {
-  /** The last answer of the server. */
-  detail: string;
-  done: number;
-  failed: { id: number; error: unknown }[];
-}
+type Retried = Schemas['RetriedManyBody'];
+/** These jobs, or all (of a kind), whether they are listed or not. */
+type Asked = { ids: readonly number[] } | { kind?: string };
+
+/** The maximum number of jobs that the API retries in one request. */
+const RETRIED_MAX = 1_000;
 
 export function DeadJobs({ operations, path }: { operations: Operations; path: string }) {
   const jobs = operations.deadJobs;
   const dead = operations.queues.reduce((sum, queue) => sum + queue.dead, 0);
   const queries = useQueryClient();
-  const [kind, setKind] = useState('');
+  const [wantedKind, setWantedKind] = useState('');
   const [words, setWords] = useState('');
   const [chosen, setChosen] = useState<ReadonlySet<number>>(new Set());
   const retry = useMutation({
-    mutationFn: async (ids: readonly number[]) => {
-      const retried: Retried = { detail: '', done: 0, failed: [] };
-      for (const id of ids) {
-        try {
-          const { detail } = await api<Schemas['RetriedBody']>(`${path}/jobs/${id}/retry`, { method: 'POST' });
-          Object.assign(retried, { detail, done: retried.done + 1 });
-        } catch (error) {
-          retried.failed.push({ id, error });
-        }
-      }
-      return retried;
-    },
-    onSuccess: ({ failed }) => {
-      // Those that failed stay selected.
-      setChosen(new Set(failed.map(({ id }) => id)));
-      return queries.invalidateQueries({ queryKey: ['operations'] });
-    },
+    mutationFn: (asked: Asked) => api<Retried>(`${path}/retry-jobs`, { method: 'POST', body: asked }),
+    onSuccess: () => setChosen(new Set()),
+    onSettled: () => queries.invalidateQueries({ queryKey: ['operations'] }),
   });
-  const kinds = [...new Set(jobs.map((job) => job.kind))].sort();
+  const kinds = operations.deadKinds;
+  // Once all of its jobs are retried, the filter ends.
+  const kind = kinds.some((one) => one.kind === wantedKind) ? wantedKind : '';
   const shown = jobs.filter((job) => (kind === '' || job.kind === kind) && matches(job, words));
   // The job of a run that has ended is not retried: its message is sent again.
   const retriable = shown.filter(({ runId }) => !runId).map(({ id }) => id);
   const selected = retriable.filter((id) => chosen.has(id));
+  /** What "all that match" are: by words, only listed ones match. */
+  const all: Asked = words.trim() !== '' ? { ids: retriable } : kind === '' ? {} : { kind };
+  const matching =
+    'ids' in all
+      ? retriable.length
+      : kinds.reduce((sum, one) => sum + (kind === '' || kind === one.kind ? one.retriable : 0), 0);
+  const count = Math.min(matching, RETRIED_MAX);
   const choose = (ids: readonly number[], isChosen: boolean) => {
     const next = new Set(chosen);
     for (const id of ids) {
@@ -60,13 +55,12 @@ export function DeadJobs({ operations, path }: { operations: Operations; path: s
     setChosen(next);
   };
   const retryAll = async () => {
-    const count = retriable.length;
     const isAgreed = await confirmed({
       title: t('{count, plural, one {Retry # job?} other {Retry # jobs?}}', { count }),
       detail: t('Each becomes a new job that is available at once. If the cause is not fixed, it fails again.'),
       action: t('{count, plural, one {Retry # job} other {Retry # jobs}}', { count }),
     });
-    if (isAgreed) retry.mutate(retriable);
+    if (isAgreed) retry.mutate(all);
   };
   return (
     <section id="dead-jobs">
@@ -88,49 +82,44 @@ export function DeadJobs({ operations, path }: { operations: Operations; path: s
         {kinds.length > 1 ? (
           <label>
             {t('Kind')}{' '}
-            <select className="small" value={kind} onChange={(event) => setKind(event.target.value)}>
-              <option value="">{t('All ({count})', { count: jobs.length })}</option>
-              {kinds.map((name) => (
-                <option key={name} value={name}>
-                  {name} ({number(jobs.filter((job) => job.kind === name).length)})
+            <select className="small" value={kind} onChange={(event) => setWantedKind(event.target.value)}>
+              <option value="">{t('All ({count})', { count: dead })}</option>
+              {kinds.map((one) => (
+                <option key={one.kind} value={one.kind}>
+                  {one.kind} ({number(one.dead)})
                 </option>
               ))}
             </select>
           </label>
         ) : null}
         {selected.length > 0 ? (
-          <button type="button" className="small" disabled={retry.isPending} onClick={() => retry.mutate(selected)}>
+          <button
+            type="button"
+            className="small"
+            disabled={retry.isPending}
+            onClick={() => retry.mutate({ ids: selected })}
+          >
             <RefreshCw className="icon" /> {t('Retry {count} selected', { count: selected.length })}
           </button>
         ) : null}
-        {retriable.length > 0 ? (
+        {count > 0 ? (
           <button type="button" className="small" disabled={retry.isPending} onClick={() => void retryAll()}>
-            <RefreshCw className="icon" /> {t('Retry all that match ({count})', { count: retriable.length })}
+            <RefreshCw className="icon" /> {t('Retry all that match ({count})', { count })}
           </button>
         ) : null}
       </div>
       {dead > jobs.length ? (
         <p className="quiet">
-          {t('The newest {count} of {total} are listed. Retry these to see older ones.', {
+          {t('The newest {count} of {total} are listed. A filter by kind also matches older ones.', {
             count: jobs.length,
             total: dead,
           })}
         </p>
       ) : null}
       <div role="status">
-        {retry.data && retry.data.done > 0 ? <p className="note">{doneWords(retry.data)}</p> : null}
+        {retry.data ? <p className="note">{doneWords(retry.data, missedOf(retry.data, retry.variables))}</p> : null}
       </div>
-      {retry.data?.failed[0] ? (
-        <>
-          <ErrorNote error={retry.data.failed[0].error} />
-          <p className="quiet">
-            {t('{count} of {total} jobs were not retried. They are still selected.', {
-              count: retry.data.failed.length,
-              total: retry.data.failed.length + retry.data.done,
-            })}
-          </p>
-        </>
-      ) : null}
+      {retry.isError ? <ErrorNote error={retry.error} /> : null}
       {jobs.length === 0 ? (
         <p className="quiet">{t('No dead letter jobs.')}</p>
       ) : shown.length === 0 ? (
@@ -167,7 +156,7 @@ export function DeadJobs({ operations, path }: { operations: Operations; path: s
                   isChosen={chosen.has(job.id)}
                   isBusy={retry.isPending}
                   onChoose={(isChosen) => choose([job.id], isChosen)}
-                  onRetry={() => retry.mutate([job.id])}
+                  onRetry={() => retry.mutate({ ids: [job.id] })}
                 />
               ))}
             </tbody>
@@ -182,10 +171,25 @@ function matches({ id, kind, queue, lastError }: DeadJob, words: string): boolea
   return containsWords([id, kind, queue, lastError].join(' '), words);
 }
 
-function doneWords({ detail, done }: Retried): string {
-  return done === 1
-    ? detail
-    : t('{count, plural, one {# job is available again} other {# jobs are available again}}', { count: done });
+/** How many of the jobs could no longer be retried. */
+function missedOf({ jobs }: Retried, asked: Asked | undefined): number {
+  return asked && 'ids' in asked ? asked.ids.length - jobs.length : 0;
+}
+
+function doneWords({ jobs }: Retried, missed: number): string {
+  const [only] = jobs;
+  const done =
+    only && jobs.length === 1
+      ? t('Job {id} is available again as job {newId}.', { id: String(only.id), newId: String(only.jobId) })
+      : t('{count, plural, one {# job is available again.} other {# jobs are available again.}}', {
+          count: jobs.length,
+        });
+  if (missed === 0) return done;
+  const others = t(
+    '{count, plural, one {# job could no longer be retried.} other {# jobs could no longer be retried.}}',
+    { count: missed },
+  );
+  return `${done} ${others}`;
 }
 
 interface DeadRowProps {

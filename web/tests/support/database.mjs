@@ -13,14 +13,19 @@ export function sql(dev, statement) {
 
 /** Puts a job of the project among the dead, in a queue that no worker serves; its number. */
 export function deadJob(dev, kind, error) {
-  return Number(
-    sql(
-      dev,
-      `insert into queue.finished_jobs (id, queue, kind, project_id, payload, priority, state, attempt, max_attempts, last_error, created_at)
-       select nextval(pg_get_serial_sequence('queue.jobs', 'id')), 'reports', '${kind}', '${dev.projectId}', '{}', 0, 'failed', 5, 5, '${error}', now()
-       returning id`,
-    ),
+  return deadJobs(dev, kind, error, 1)[0];
+}
+
+/** Puts several jobs there; their numbers. */
+export function deadJobs(dev, kind, error, count) {
+  const ids = sql(
+    dev,
+    `insert into queue.finished_jobs (id, queue, kind, project_id, payload, priority, state, attempt, max_attempts, last_error, created_at)
+     select nextval(pg_get_serial_sequence('queue.jobs', 'id')), 'reports', '${kind}', '${dev.projectId}', '{}', 0, 'failed', 5, 5, '${error}', now()
+     from generate_series(1, ${count})
+     returning id`,
   );
+  return ids.split('\n').map(Number);
 }
 
 /** Stores this number of messages in a conversation that has none: `entry1 of the chronicle`, `entry2 of the chronicle`, … */

@@ -201,6 +201,64 @@ async fn a_dead_job_is_retried_once_unless_it_is_a_runs() {
 }
 
 #[tokio::test]
+async fn dead_jobs_are_retried_by_number_by_kind_or_all() {
+    let app = quiet().await;
+    let (client, project) = (app.client(), app.db.workspace_id);
+    let of_run = NewJob {
+        run_id: Some(Uuid::now_v7()),
+        ..of(project, "print")
+    };
+    dead(&app, of_run).await;
+    let mut ids = Vec::new();
+    for kind in ["print", "print", "mail", "mail", "scan"] {
+        ids.push(dead(&app, of(project, kind)).await);
+    }
+    let operations = shown(&client, project).await;
+    assert_eq!(
+        operations["deadKinds"],
+        json!([
+            {"kind": "mail", "dead": 2, "retriable": 2},
+            {"kind": "print", "dead": 3, "retriable": 2},
+            {"kind": "scan", "dead": 1, "retriable": 1}
+        ])
+    );
+    let retry = format!("{}/retry-jobs", path(project));
+    let retried = async |body: Value| -> Vec<i64> {
+        let (status, retried) = client.post(&retry, body.clone()).await;
+        assert_eq!(status, StatusCode::OK, "{body}: {retried}");
+        let jobs = retried["jobs"].as_array().unwrap();
+        jobs.iter().map(|job| job["id"].as_i64().unwrap()).collect()
+    };
+    assert_eq!(retried(json!({"ids": [ids[0], ids[0], -1]})).await, [ids[0]]);
+    assert_eq!(retried(json!({"ids": [ids[0]]})).await, []);
+    assert_eq!(retried(json!({"kind": "mail"})).await, [ids[2], ids[3]]);
+    assert_eq!(retried(json!({})).await, [ids[1], ids[4]]);
+    assert_eq!(retried(json!({})).await, [], "the job of a run is left");
+    let kinds: Vec<String> = claim(&app.db, 10).await.into_iter().map(|job| job.kind).collect();
+    assert_eq!(kinds, ["print", "mail", "mail", "print", "scan"]);
+    let (_, log) = client.get(&format!("/api/admin/projects/{project}/audit")).await;
+    assert_eq!(
+        (&log["items"][1]["action"], &log["items"][1]["detail"]),
+        (
+            &json!("job.retried"),
+            &json!({"kind": "mail", "jobs": [ids[2], ids[3]]})
+        )
+    );
+    for refused in [
+        json!({"ids": []}),
+        json!({"ids": vec![1; 1_001]}),
+        json!({"ids": [1], "kind": "mail"}),
+        json!({"kind": "\0"}),
+    ] {
+        let (status, problem) = client.post(&retry, refused).await;
+        assert_eq!(
+            (status, &problem["code"]),
+            (StatusCode::BAD_REQUEST, &json!("invalid_request"))
+        );
+    }
+}
+
+#[tokio::test]
 async fn another_projects_admin_sees_and_retries_no_job_or_run() {
     let mut app = TestApp::start().await;
     let agent = app.agent("asker", &[]).await;
@@ -231,6 +289,10 @@ async fn another_projects_admin_sees_and_retries_no_job_or_run() {
         let retry = format!("{}/jobs/{id}/retry", path(theirs));
         assert_eq!(stranger.post(&retry, json!({})).await.0, StatusCode::NOT_FOUND);
     }
+    let retry = format!("{}/retry-jobs", path(other.workspace_id));
+    for all in [json!({}), json!({"ids": [id]}), json!({"kind": "mine"})] {
+        assert_eq!(stranger.post(&retry, all).await.1["jobs"], json!([]));
+    }
     let mine = shown(&app.client(), project).await;
     assert_eq!(mine["deadJobs"][0]["id"], json!(id));
     assert_eq!(mine["queues"].as_array().unwrap().len(), 2);
@@ -254,6 +316,8 @@ async fn only_admins_see_it() {
             client.get(&path(project)).await.0,
             client.post(&retry, json!({})).await.0,
         );
+        let many = client.post(&format!("{}/retry-jobs", path(project)), json!({})).await.0;
+        assert_eq!(many, retried, "{role:?}");
         let expected = if role == Role::Operator {
             StatusCode::OK
         } else {

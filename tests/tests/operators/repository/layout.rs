@@ -77,7 +77,10 @@ const SPEAK_HTTP: [(&str, &str); 11] = [
     ("shared/http", "serves requests; asks the operator's identity provider"),
     ("shared/sse", "serves streams"),
     ("shared/chat", "receives messages and files, and answers with streams"),
-    ("shared/automation", "serves plans, task DAGs and schedules"),
+    (
+        "shared/automation",
+        "serves plans, task DAGs and schedules, and retries dead jobs",
+    ),
     ("shared/dialects", "serves other programs' clients"),
     ("shared/a2a", "serves other agents"),
 ];
