@@ -101,6 +101,7 @@ pub struct Feedback {
 #[derive(Debug, Clone, Default)]
 pub struct FeedbackFilter {
     pub message_id: Option<Uuid>,
+    pub conversation_id: Option<Uuid>,
     pub helped: Option<bool>,
     pub label: Option<String>,
     pub agent_definition_id: Option<Uuid>,
@@ -128,15 +129,17 @@ pub async fn list(
              and ($4::boolean is null or (f.rating > 0) = $4)
              and ($5::text is null or $5 = any(f.labels))
              and ($6::uuid is null or r.agent_definition_id = $6)
-             and ($7::timestamptz is null or (f.updated_at, f.message_id) < ($7, $8))
+             and ($7::uuid is null or m.conversation_id = $7)
+             and ($8::timestamptz is null or (f.updated_at, f.message_id) < ($8, $9))
            order by f.updated_at desc, f.message_id desc
-           limit $9"#,
+           limit $10"#,
         owner.workspace_id,
         owner.user_id,
         filter.message_id as _,
         filter.helped as _,
         filter.label.as_deref() as _,
         filter.agent_definition_id as _,
+        filter.conversation_id as _,
         at as _,
         id as _,
         limit

@@ -182,7 +182,7 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
   usePrewarmed(id, stored.data);
   useKeeping(stored.data, live);
   const title = stored.data ? shownTitle(stored.data) : '';
-  const ratings = useRatings(id, stored.data?.createdAt);
+  const ratings = useRatings(id, stored.data !== undefined);
   const ended = useReady(view, (status) => notify(title || t('Chat'), ENDS[status] ?? '', id));
   useTitle(title || t('Chat'), ended ? ENDED[ended] : active !== undefined ? t('Answering') : undefined);
   useSeen(id, view);

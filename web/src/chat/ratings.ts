@@ -7,31 +7,30 @@ export type Rating = Pick<Schemas['Feedback'], 'helped' | 'comment' | 'labels'>;
 type Ratings = Record<string, Rating | undefined>;
 
 const PAGE = 100;
-/** Pages of feedback that are looked through: the newest. */
+/** Pages of feedback that are read: the newest. */
 const PAGES_MAX = 5;
 const NONE: Ratings = {};
 
-/** What the user said about the answers of a chat that began at a time. */
-export function useRatings(conversationId: string, since: string | undefined): Ratings {
+/** What the user said about the answers of a chat, once it is stored. */
+export function useRatings(conversationId: string, isStored: boolean): Ratings {
   const ratings = useQuery({
     queryKey: ['feedback', conversationId],
-    queryFn: () => ratingsSince(conversationId, since ?? ''),
-    enabled: since !== undefined,
+    queryFn: () => ratingsOf(conversationId),
+    enabled: isStored,
   });
   return ratings.data ?? NONE;
 }
 
-/** The API lists feedback on all chats, newest first. None is older than the chat of its answer. */
-async function ratingsSince(conversationId: string, since: string): Promise<Ratings> {
+async function ratingsOf(conversationId: string): Promise<Ratings> {
   const found: Ratings = {};
   let cursor: string | null | undefined;
   for (let page = 0; page < PAGES_MAX; page += 1) {
-    const { items, nextCursor }: Schemas['FeedbackPage'] = await api(`/api/feedback${query({ limit: PAGE, cursor })}`);
-    for (const { messageId, helped, comment, labels, ...about } of items)
-      if (about.conversationId === conversationId) found[messageId] = { helped, comment, labels };
+    const { items, nextCursor }: Schemas['FeedbackPage'] = await api(
+      `/api/feedback${query({ conversationId, limit: PAGE, cursor })}`,
+    );
+    for (const { messageId, helped, comment, labels } of items) found[messageId] = { helped, comment, labels };
     cursor = nextCursor;
-    const oldest = items.at(-1)?.updatedAt;
-    if (!cursor || oldest === undefined || Date.parse(oldest) < Date.parse(since)) break;
+    if (!cursor) break;
   }
   return found;
 }

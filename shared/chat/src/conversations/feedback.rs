@@ -111,6 +111,8 @@ pub struct FeedbackParams {
     pub label: Option<String>,
     /// Only answers of this agent
     pub agent_definition_id: Option<Uuid>,
+    /// Only answers of this conversation
+    pub conversation_id: Option<Uuid>,
     /// Maximum number of items in the page
     #[param(value_type = Option<i32>, minimum = 1)]
     pub limit: Option<Limit>,
@@ -129,6 +131,8 @@ pub struct FeedbackExportParams {
     pub label: Option<String>,
     /// Only answers of this agent
     pub agent_definition_id: Option<Uuid>,
+    /// Only answers of this conversation
+    pub conversation_id: Option<Uuid>,
 }
 
 fn checked(label: Option<String>) -> Result<Option<String>, Problem> {
@@ -216,6 +220,7 @@ async fn list_feedback(
 ) -> Result<Json<FeedbackPage>, Problem> {
     let filter = FeedbackFilter {
         message_id: None,
+        conversation_id: params.conversation_id,
         helped: params.helped,
         label: checked(params.label)?,
         agent_definition_id: params.agent_definition_id,
@@ -272,6 +277,7 @@ async fn export_feedback(
         state,
         filter: FeedbackFilter {
             message_id: None,
+            conversation_id: params.conversation_id,
             helped: params.helped,
             label: checked(params.label)?,
             agent_definition_id: params.agent_definition_id,

@@ -139,8 +139,14 @@ async fn feedback_is_set_read_listed_exported_and_removed() {
         )
     );
     assert_eq!(feedback["labels"], json!(["wrong", "old"]));
+    let (of_it, of_another) = (
+        format!("?conversationId={id}&helped=false"),
+        format!("?conversationId={answer}"),
+    );
     for (query, count) in [
         ("", 1),
+        (&*of_it, 1),
+        (&*of_another, 0),
         ("?helped=false&label=old", 1),
         ("?helped=true", 0),
         ("?label=slow", 0),
@@ -153,6 +159,8 @@ async fn feedback_is_set_read_listed_exported_and_removed() {
     let line: Value = serde_json::from_str(lines.trim_end()).unwrap();
     assert_eq!(line, feedback);
     assert_eq!(downloaded(&client, "/api/feedback/export?helped=true").await.1, "");
+    let exported = downloaded(&client, &format!("/api/feedback/export{of_another}")).await;
+    assert_eq!(exported.1, "");
     let other = Client::new(app.url(), &app.db.another_user().await.1);
     assert_eq!(other.get(&path).await.0, StatusCode::NOT_FOUND);
     assert_eq!(other.get("/api/feedback").await.1["items"], json!([]));
