@@ -1,7 +1,7 @@
 // Shows and changes a conversation's context below the message field: its project, its context type, and how full the model's context is.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { FolderPlus, X } from 'lucide-react';
-import { useEffect, useState } from 'react';
+import { memo, useEffect, useState } from 'react';
 import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { getOffline } from '../api/offline';
@@ -72,10 +72,13 @@ const USED: Record<NonNullable<TranscriptView['contextUsage']>['status'], string
   over_budget: message('{used} of {budget} tokens, over budget'),
 };
 
+/** What a conversation is about, as its events name it. */
+type Context = Pick<TranscriptView, 'contextType' | 'focus'>;
+
 /** The stored conversation. Events that change it cause another request. */
-export function useStored(id: string, view: TranscriptView) {
+export function useStored(id: string, { contextType, focus }: Context) {
   return useQuery({
-    queryKey: ['conversation', id, view.contextType, view.focus],
+    queryKey: ['conversation', id, contextType, focus],
     queryFn: () => api<Schemas['ConversationDetail']>(`/api/conversations/${id}`),
     placeholderData: (before) => before,
     initialData: () => (getOffline() ? keptChats().find((one) => one.id === id) : undefined),
@@ -93,11 +96,16 @@ export function usePrewarmed(id: string, stored: Schemas['ConversationDetail'] |
   }, [id, about]);
 }
 
-export function About({ id, view }: { id: string; view: TranscriptView }) {
+interface AboutProps extends Context, Pick<TranscriptView, 'contextUsage'> {
+  id: string;
+}
+
+/** Memoised: it stays as it is while an answer streams. */
+export const About = memo(function About({ id, contextType, focus: named, contextUsage }: AboutProps) {
   const queries = useQueryClient();
   const [isChoosing, setChoosing] = useState(false);
   const [error, setError] = useState<unknown>(null);
-  const stored = useStored(id, view);
+  const stored = useStored(id, { contextType, focus: named });
   const focus = (stored.data?.projectFocus ?? null) as ProjectFocus | null;
   const set = async (about: { contextType?: string; projectFocus?: ProjectFocus }) => {
     try {
@@ -148,14 +156,14 @@ export function About({ id, view }: { id: string; view: TranscriptView }) {
       {focus ? (
         <FocusedPart key={focus.projectId} focus={focus} onChoose={(projectFocus) => void set({ projectFocus })} />
       ) : null}
-      {view.contextUsage ? <Meter usage={view.contextUsage} /> : null}
+      {contextUsage ? <Meter usage={contextUsage} /> : null}
       {isChoosing ? (
         <Projects onChoose={(projectFocus) => void set({ projectFocus })} onLeave={() => setChoosing(false)} />
       ) : null}
       {error ? <ErrorNote error={error} /> : null}
     </div>
   );
-}
+});
 
 /** One thing of the project that the conversation is about. */
 function FocusedPart({ focus, onChoose }: { focus: ProjectFocus; onChoose: (focus: ProjectFocus) => void }) {

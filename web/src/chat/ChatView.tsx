@@ -133,6 +133,8 @@ function Conversation({ id, message }: { id: string; message: string | undefined
   );
 }
 
+const focusField = () => document.getElementById('words')?.focus();
+
 /** Turns that ended so may be asked for again. */
 const RETRIED = ['failed', 'cancelled'];
 /** How an answer ended that the user has not seen yet, in the title of the page. */
@@ -178,7 +180,12 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
     watch.observe(element.firstElementChild);
     return () => watch.disconnect();
   }, []);
-  const stored = useStored(id, view);
+  const { contextType, focus, contextUsage } = view;
+  const stored = useStored(id, { contextType, focus });
+  const about = useMemo(
+    () => <About id={id} contextType={contextType} focus={focus} contextUsage={contextUsage} />,
+    [id, contextType, focus, contextUsage],
+  );
   usePrewarmed(id, stored.data);
   useKeeping(stored.data, live);
   const title = stored.data ? shownTitle(stored.data) : '';
@@ -218,6 +225,15 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
     if (asked) void send(asked.content, asked.attachments)?.catch(setRefused);
   }, [asked, send]);
   const resume = useCallback((runId: string) => void attempt(() => client.resume(runId)).catch(() => {}), [attempt]);
+  const activeId = active?.runId;
+  const stop = useCallback(
+    () => (activeId === undefined ? Promise.resolve() : attempt(() => client.cancel(activeId))),
+    [activeId, attempt],
+  );
+  const steer = useCallback(
+    (words: string) => (activeId === undefined ? Promise.resolve() : attempt(() => client.tell(activeId, words))),
+    [activeId, attempt],
+  );
   const takeBack = useCallback((runId: string) => void attempt(() => client.cancel(runId)).catch(() => {}), [attempt]);
   const jump = () => {
     follows.current = true;
@@ -251,7 +267,13 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
   if (isMissing) return <NotFound what={t('This chat')} />;
   return (
     <main id="main" className="talk">
-      <Head id={id} title={title} metadata={stored.data?.metadata} view={view}>
+      <Head
+        id={id}
+        title={title}
+        metadata={stored.data?.metadata}
+        agent={view.turns.findLast((turn) => turn.agent)?.agent}
+        runId={last?.runId}
+      >
         {children}
       </Head>
       <div
@@ -305,16 +327,16 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
           </button>
         </div>
       ) : null}
-      <NotifyOffer runId={active?.runId} onLeave={() => document.getElementById('words')?.focus()} />
+      <NotifyOffer runId={activeId} onLeave={focusField} />
       <Connection status={status} />
       {error ? <ErrorNote error={error} /> : null}
       {refused ? <ErrorNote error={refused} /> : null}
       <Composer
         draft={id}
-        about={<About id={id} view={view} />}
+        about={about}
         isBusy={active !== undefined || unsent.length > 0}
-        onStop={active ? () => attempt(() => client.cancel(active.runId)) : undefined}
-        onSteer={active ? (words) => attempt(() => client.tell(active.runId, words)) : undefined}
+        onStop={active ? stop : undefined}
+        onSteer={active ? steer : undefined}
         onSend={send}
       />
     </main>

@@ -1,6 +1,6 @@
 // The message field. Enter sends, Shift+Enter inserts a line break. Unsent text is kept as a draft.
 import { ArrowUp, CornerUpRight, ListPlus, Mic, MicOff, Paperclip, Square } from 'lucide-react';
-import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react';
+import { type KeyboardEvent, memo, type ReactNode, useEffect, useRef, useState } from 'react';
 import { IconButton } from '../ui/Button';
 import { t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
@@ -26,11 +26,23 @@ interface Props {
   about?: ReactNode;
 }
 
+/** As in composer.css. */
 const MAX_ROWS_PX = 220;
+/** The browser itself makes the field as high as its text. Measuring it lays the page out with each key. */
+const IS_SIZED = CSS.supports('field-sizing', 'content');
 /** The choice that asks no agent. */
 const PLAIN = 'plain';
 
-export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, chooseAgent = false, about }: Props) {
+/** Memoised: it stays as it is while an answer streams, if its functions do. */
+export const Composer = memo(function Composer({
+  draft,
+  onSend,
+  onStop,
+  onSteer,
+  isBusy = false,
+  chooseAgent = false,
+  about,
+}: Props) {
   const [{ words, files, attachments }, write] = useDraft(draft);
   const [agent, setAgent] = useState<string | null>(null);
   const [unfit, setUnfit] = useState<unknown>(null);
@@ -47,7 +59,7 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
   // biome-ignore lint/correctness/useExhaustiveDependencies: the effect measures the field, whose content `words` is.
   useEffect(() => {
     const element = field.current;
-    if (!element) return;
+    if (!element || IS_SIZED) return;
     element.style.blockSize = 'auto';
     element.style.blockSize = `${Math.min(element.scrollHeight, MAX_ROWS_PX)}px`;
   }, [words]);
@@ -267,7 +279,7 @@ export function Composer({ draft, onSend, onStop, onSteer, isBusy = false, choos
       {about}
     </form>
   );
-}
+});
 
 /** Where a focused field opens a keyboard on the screen, it waits to be touched. */
 function opensKeyboard(): boolean {

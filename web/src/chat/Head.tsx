@@ -2,8 +2,7 @@
 
 import { useNavigate } from '@tanstack/react-router';
 import { Braces, CornerUpLeft, Ellipsis, FileText, Link2, ListTree, Share2 } from 'lucide-react';
-import { type ReactNode, useState } from 'react';
-import type { TranscriptView } from '../stream';
+import { memo, type ReactNode, useState } from 'react';
 import { IconButton } from '../ui/Button';
 import { t } from '../ui/language';
 import { lazyPart } from '../ui/lazyView';
@@ -19,17 +18,18 @@ interface HeadProps {
   title: string;
   /** Of the stored chat, once it is known. */
   metadata: unknown;
-  view: TranscriptView;
+  /** The agent that answers now, or answered last: a handoff changes it. */
+  agent: string | undefined;
+  /** The last run. */
+  runId: string | undefined;
   children?: ReactNode;
 }
 
-export function Head({ id, title, metadata, view, children }: HeadProps) {
+/** Memoised: it stays as it is while an answer streams. */
+export const Head = memo(function Head({ id, title, metadata, agent, runId, children }: HeadProps) {
   const navigate = useNavigate();
   const [isSharing, setSharing] = useState(false);
   const origin = useOrigin(metadata);
-  // The agent that answers now, or answered last: a handoff changes it.
-  const current = view.turns.findLast((turn) => turn.agent)?.agent;
-  const last = view.turns.at(-1);
   const copyLink = () => void navigator.clipboard?.writeText(location.href).then(() => toast(t('Link copied.')));
   const exportAs = (format: 'markdown' | 'json') => void exportChat(id, title, format).catch(toastError);
   return (
@@ -37,7 +37,7 @@ export function Head({ id, title, metadata, view, children }: HeadProps) {
       <h1 dir="auto" title={title}>
         {title || t('Chat')}
       </h1>
-      {current ? <span className="quiet agent">{t('Agent: {name}', { name: current })}</span> : null}
+      {agent ? <span className="quiet agent">{t('Agent: {name}', { name: agent })}</span> : null}
       <span className="fill" />
       {children}
       <IconButton icon={Share2} label={t('Share')} aria-haspopup="dialog" onClick={() => setSharing(true)} />
@@ -50,8 +50,8 @@ export function Head({ id, title, metadata, view, children }: HeadProps) {
             {t('Open the original chat')}
           </MenuItem>
         ) : null}
-        {last ? (
-          <MenuItem icon={ListTree} onSelect={() => void navigate({ to: '/runs/$id', params: { id: last.runId } })}>
+        {runId ? (
+          <MenuItem icon={ListTree} onSelect={() => void navigate({ to: '/runs/$id', params: { id: runId } })}>
             {t('View the last run')}
           </MenuItem>
         ) : null}
@@ -66,4 +66,4 @@ export function Head({ id, title, metadata, view, children }: HeadProps) {
       {isSharing ? <ShareDialog conversationId={id} onClose={() => setSharing(false)} /> : null}
     </div>
   );
-}
+});

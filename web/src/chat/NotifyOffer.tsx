@@ -1,6 +1,6 @@
 // Offers to notify the user when a long answer is ready. Once refused, it is not offered again; the settings still have it.
 import { Bell, X } from 'lucide-react';
-import { useEffect, useState } from 'react';
+import { memo, useEffect, useState } from 'react';
 import { IconButton } from '../ui/Button';
 import { t } from '../ui/language';
 import { toast } from '../ui/toasts';
@@ -9,7 +9,13 @@ import { switchOff, switchOn, useNotifications } from './notifications';
 /** An answer that takes longer is long, in milliseconds. */
 const LONG_MS = 15_000;
 
-export function NotifyOffer({ runId, onLeave }: { runId: string | undefined; onLeave: () => void }) {
+interface Props {
+  runId: string | undefined;
+  onLeave: () => void;
+}
+
+/** Memoised: asking the browser for its permission is slow, and an answer may change with each frame. */
+export const NotifyOffer = memo(function NotifyOffer({ runId, onLeave }: Props) {
   const notifications = useNotifications();
   const [isLong, setLong] = useState(false);
   useEffect(() => {
@@ -37,4 +43,4 @@ export function NotifyOffer({ runId, onLeave }: { runId: string | undefined; onL
       <IconButton icon={X} label={t("Don't offer notifications again")} className="small" onClick={refuse} />
     </div>
   );
-}
+});

@@ -1,26 +1,29 @@
 // Says what an answer is doing while nothing of it comes, so that a slow model and a broken connection look different.
-import { useEffect, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import type { Turn } from '../stream';
 import { duration } from '../ui/duration';
 import { t } from '../ui/language';
 
+/** How often the silence is measured, in milliseconds. */
+const LOOK_MS = 1_000;
 /** Shorter silences are not mentioned, in milliseconds. */
 const MENTIONED_MS = 2_000;
 
 export function Silence({ turn }: { turn: Turn }) {
   const [silentMs, setSilentMs] = useState(0);
+  const since = useRef(0);
   // biome-ignore lint/correctness/useExhaustiveDependencies: each event makes another turn, which ends the silence.
   useEffect(() => {
-    const since = Date.now();
+    since.current = Date.now();
     setSilentMs(0);
-    const timer = setInterval(() => setSilentMs(Date.now() - since), 1_000);
-    return () => clearInterval(timer);
   }, [turn]);
-  return (
-    <span className="silence quiet">
-      {silentMs < MENTIONED_MS ? '' : doing(turn, duration(Math.floor(silentMs / 1_000) * 1_000))}
-    </span>
-  );
+  // One timer for all turns: an answer may change with each frame.
+  useEffect(() => {
+    const look = () => setSilentMs(Math.floor((Date.now() - since.current) / LOOK_MS) * LOOK_MS);
+    const timer = setInterval(look, LOOK_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return <span className="silence quiet">{silentMs < MENTIONED_MS ? '' : doing(turn, duration(silentMs))}</span>;
 }
 
 /** What the turn is doing, and for how long. */

@@ -1,7 +1,7 @@
 // Shows one turn of an agent: its streaming text, tool calls, sub-agents, questions, sources and outcome.
 import { Link } from '@tanstack/react-router';
 import { Bot, Play, RefreshCw, Wrench } from 'lucide-react';
-import { Fragment, memo, type ReactNode, useEffect, useRef } from 'react';
+import { Fragment, memo, type ReactNode, useEffect, useRef, useState } from 'react';
 import type { Part, ToolCall, Turn } from '../stream';
 import { number, rich, t } from '../ui/language';
 import { CopyButton, duration, Folded, Payload, State } from '../ui/parts';
@@ -16,6 +16,7 @@ import { Regenerate } from './Regenerate';
 import type { Rating } from './ratings';
 import { Silence } from './Silence';
 import { Found, Sources } from './Sources';
+import { STRETCH, Stretches } from './stretches';
 import { filesIn } from './uploads';
 
 const OVER = ['completed', 'failed', 'cancelled', 'paused'];
@@ -23,8 +24,6 @@ const OVER = ['completed', 'failed', 'cancelled', 'paused'];
 const REPEATED = ['completed', 'failed', 'cancelled'];
 /** So far before it is in sight, what a turn leaves out is fetched. */
 const MARGIN = '100%';
-/** Parts of a stretch. */
-const STRETCH = 16;
 /** Number of parts at the end of a turn that are rendered first. */
 const NEAR_PARTS = 12;
 
@@ -146,12 +145,19 @@ export const TurnView = memo(function TurnView({
             {t('Cancel message')}
           </button>
         ) : null}
-        <Link to="/runs/$id" params={{ id: turn.runId }} className="trace quiet">
-          {t('View trace')}
-        </Link>
+        <TraceLink runId={runId} />
         {turn.usage ? <Used turn={turn} /> : null}
       </footer>
     </article>
+  );
+});
+
+/** Memoised, as links of the router are costly to render. */
+const TraceLink = memo(function TraceLink({ runId }: { runId: string }) {
+  return (
+    <Link to="/runs/$id" params={{ id: runId }} className="trace quiet">
+      {t('View trace')}
+    </Link>
   );
 });
 
@@ -217,26 +223,49 @@ interface PartsProps {
   plan: ReactNode;
 }
 
-/** What a turn consists of, in stretches: those far from sight are not laid out. */
+/** What a turn consists of, in stretches: those far from sight are not laid out, and those that have not changed not rendered again. */
 function Parts({ parts, runId, isGrowing, isNear, plan }: PartsProps) {
+  const [stretches] = useState(() => new Stretches<Part>());
   const planAt = plan ? parts.findLastIndex((part) => part.type === 'tool' && part.tool === MAKES_PLAN) : -1;
-  const stretches = Array.from({ length: Math.ceil(parts.length / STRETCH) }, (_, nth) =>
-    parts.slice(nth * STRETCH, (nth + 1) * STRETCH),
-  );
-  return stretches.map((stretch, at) => (
-    <div key={at} className="stretch">
-      {stretch.map((part, nth) => {
-        const left = parts.length - at * STRETCH - nth;
-        return (
-          <Fragment key={nth}>
-            <OnePart part={part} runId={runId} isLive={isGrowing && left === 1} isNear={isNear && left <= NEAR_PARTS} />
-            {at * STRETCH + nth === planAt ? plan : null}
-          </Fragment>
-        );
-      })}
-    </div>
-  ));
+  const nearFrom = isNear ? parts.length - NEAR_PARTS : parts.length;
+  return stretches.of(parts).map((stretch, at) => {
+    const begin = at * STRETCH;
+    const hasPlan = planAt >= begin && planAt < begin + stretch.length;
+    return (
+      <Stretch
+        key={at}
+        parts={stretch}
+        runId={runId}
+        isGrowing={isGrowing && begin + stretch.length === parts.length}
+        nearFrom={Math.min(Math.max(0, nearFrom - begin), STRETCH)}
+        planAt={hasPlan ? planAt - begin : -1}
+        plan={hasPlan ? plan : null}
+      />
+    );
+  });
 }
+
+interface StretchProps extends Pick<PartsProps, 'parts' | 'runId' | 'plan'> {
+  /** Its last part is still growing. */
+  isGrowing: boolean;
+  /** The first part that is rendered first. */
+  nearFrom: number;
+  /** The part beside which the plan is; -1: none. */
+  planAt: number;
+}
+
+const Stretch = memo(function Stretch({ parts, runId, isGrowing, nearFrom, planAt, plan }: StretchProps) {
+  return (
+    <div className="stretch">
+      {parts.map((part, nth) => (
+        <Fragment key={nth}>
+          <OnePart part={part} runId={runId} isLive={isGrowing && nth === parts.length - 1} isNear={nth >= nearFrom} />
+          {nth === planAt ? plan : null}
+        </Fragment>
+      ))}
+    </div>
+  );
+});
 
 const OnePart = memo(function OnePart({
   part,
