@@ -6,8 +6,9 @@
  */
 import { About } from './about.js';
 import { foldEvent, pending } from './fold.js';
+import { Frames } from './frames.js';
 import { agentsByParent, type Piece, pieces, showSnapshot, showSnapshotAgent, showStored } from './snapshot.js';
-import { nextFrame, safely } from './surroundings.js';
+import { safely } from './surroundings.js';
 import { defined, isOver, TurnFold } from './turn.js';
 import type { Item, Message, Notice, Question, TranscriptView, Turn, TurnStatus } from './view.js';
 import type {
@@ -58,9 +59,10 @@ export class Transcript {
   #items = new WeakMap<object, Item>();
   #view: TranscriptView | undefined;
   #listeners = new Set<() => void>();
+  #frames = new Frames();
   #cancelFrame: (() => void) | undefined;
 
-  /** Calls after changes: at once after those of a status, else once a frame. Returns how to stop that. */
+  /** Calls after changes: at once after those of a status, else once a frame, or less often where rendering is slow. Returns how to stop that. */
   readonly subscribe = (listener: () => void): (() => void) => {
     // Each subscription counts separately, even of the same function.
     const own = () => listener();
@@ -343,13 +345,15 @@ export class Transcript {
 
   readonly #changed = (): void => {
     this.#view = undefined;
-    if (this.#listeners.size > 0) this.#cancelFrame ??= nextFrame(() => this.#notify());
+    if (this.#listeners.size > 0) this.#cancelFrame ??= this.#frames.next(() => this.#notify());
   };
 
   #notify(): void {
     this.#cancelFrame?.();
     this.#cancelFrame = undefined;
-    for (const listener of [...this.#listeners]) safely(listener);
+    this.#frames.run(() => {
+      for (const listener of [...this.#listeners]) safely(listener);
+    });
   }
 }
 
