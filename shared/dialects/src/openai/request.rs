@@ -124,6 +124,7 @@ impl ResponseRequest {
                 text: self.text.clone(),
                 reasoning: self.reasoning.clone(),
                 parallel_tool_calls: self.parallel_tool_calls.unwrap_or(true),
+                temperature: None,
             },
         })
     }

@@ -31,7 +31,13 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Value::is_null")]
     pub reasoning: Value,
     pub parallel_tool_calls: bool,
+    /// The agent's sampling temperature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
 }
+
+/// The sampling temperature and `top_p` of a model whose agent has none: the protocol's default.
+const SAMPLING_DEFAULT: f64 = 1.0;
 
 impl Default for Settings {
     fn default() -> Self {
@@ -46,6 +52,7 @@ impl Default for Settings {
             text: Value::Null,
             reasoning: Value::Null,
             parallel_tool_calls: true,
+            temperature: None,
         }
     }
 }
@@ -61,7 +68,7 @@ impl Settings {
         self.tools.iter().filter_map(|tool| tool["name"].as_str())
     }
 
-    /// Returns the response's fields that repeat the request.
+    /// Returns the response's fields that repeat the request, and those of parameters that the agent decides.
     pub(super) fn repeated(&self) -> Value {
         let text = if self.text.is_null() {
             json!({"format": {"type": "text"}})
@@ -78,10 +85,17 @@ impl Settings {
             "background": self.background,
             "text": text,
             "reasoning": self.reasoning,
-            "temperature": null,
-            "top_p": null,
+            "temperature": self.temperature.unwrap_or(SAMPLING_DEFAULT),
+            "top_p": SAMPLING_DEFAULT,
+            "presence_penalty": 0,
+            "frequency_penalty": 0,
+            "top_logprobs": 0,
             "max_output_tokens": null,
+            "max_tool_calls": null,
             "truncation": "disabled",
+            "service_tier": "default",
+            "safety_identifier": null,
+            "prompt_cache_key": null,
             "store": true,
         })
     }

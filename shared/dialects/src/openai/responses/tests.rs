@@ -204,6 +204,30 @@ fn an_answer_has_its_events_in_the_protocols_order() {
 }
 
 #[test]
+fn a_response_has_all_fields_that_open_responses_requires() {
+    let mut log = Log::new(&Settings {
+        temperature: Some(0.2),
+        ..settings()
+    });
+    log.tokens("Hello");
+    log.done("Hello");
+    let response = log.document(ResponseId::of_run(log.run));
+    for (name, value) in [
+        ("temperature", json!(0.2)),
+        ("top_p", json!(1.0)),
+        ("presence_penalty", json!(0)),
+        ("frequency_penalty", json!(0)),
+        ("top_logprobs", json!(0)),
+        ("max_tool_calls", Value::Null),
+        ("service_tier", json!("default")),
+        ("safety_identifier", Value::Null),
+        ("prompt_cache_key", Value::Null),
+    ] {
+        assert_eq!(response.get(name), Some(&value), "{name}");
+    }
+}
+
+#[test]
 fn a_stream_continues_after_each_of_its_frames() {
     let mut log = Log::new(&settings());
     log.tokens("One two three");

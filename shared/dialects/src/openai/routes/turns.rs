@@ -164,7 +164,8 @@ async fn post(state: &ChatState, caller: &Caller, request: Request<'_>) -> Resul
     let idempotency = idempotency::of(headers, None, body)?;
     let agent = models::agent(state, caller, &ask.settings.model).await?;
     let conversation = conversation(state, caller, target).await?;
-    let settings = ask.settings;
+    let mut settings = ask.settings;
+    settings.temperature = agent.model.as_ref().and_then(|model| model.temperature);
     let Input {
         history,
         message,
