@@ -39,17 +39,21 @@ const active = new Map();
 for (const name of ['unhandledRejection', 'uncaughtException']) process.on(name, (error) => console.error(name, error?.message));
 
 async function load(id) {
-  return JSON.parse((await chats.get(`chat:${id}`)) ?? '{"messages":[]}');
+  const fields = await chats.hGetAll(`chat:${id}`);
+  return { messages: JSON.parse(fields.messages ?? '[]'), activeStreamId: JSON.parse(fields.activeStreamId ?? 'null') };
 }
 
+// Fields are stored one by one: the end of a short turn is saved while its stream is.
 async function save(id, changes) {
-  await chats.set(`chat:${id}`, JSON.stringify({ ...(await load(id)), ...changes }));
+  const fields = Object.entries(changes).map(([name, value]) => [name, JSON.stringify(value)]);
+  await chats.hSet(`chat:${id}`, Object.fromEntries(fields));
 }
 
 async function post({ id, message }) {
   const messages = [...(await load(id)).messages, message];
   await save(id, { messages, activeStreamId: null });
   const abort = new AbortController();
+  let hasEnded = false;
   const result = streamText({
     model,
     tools,
@@ -61,7 +65,10 @@ async function post({ id, message }) {
     stream: result.stream,
     originalMessages: messages,
     generateMessageId: generateId,
-    onEnd: ({ messages }) => save(id, { messages, activeStreamId: null }),
+    onEnd: ({ messages }) => {
+      hasEnded = true;
+      return save(id, { messages, activeStreamId: null });
+    },
   });
   return createUIMessageStreamResponse({
     stream,
@@ -69,7 +76,7 @@ async function post({ id, message }) {
       const activeStreamId = generateId();
       active.set(activeStreamId, abort);
       await streams.createNewResumableStream(activeStreamId, () => stream);
-      await save(id, { activeStreamId });
+      if (!hasEnded) await save(id, { activeStreamId });
     },
   });
 }
