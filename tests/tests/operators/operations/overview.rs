@@ -230,10 +230,10 @@ async fn dead_jobs_are_retried_by_number_by_kind_or_all() {
         jobs.iter().map(|job| job["id"].as_i64().unwrap()).collect()
     };
     assert_eq!(retried(json!({"ids": [ids[0], ids[0], -1]})).await, [ids[0]]);
-    assert_eq!(retried(json!({"ids": [ids[0]]})).await, []);
+    assert!(retried(json!({"ids": [ids[0]]})).await.is_empty());
     assert_eq!(retried(json!({"kind": "mail"})).await, [ids[2], ids[3]]);
     assert_eq!(retried(json!({})).await, [ids[1], ids[4]]);
-    assert_eq!(retried(json!({})).await, [], "the job of a run is left");
+    assert!(retried(json!({})).await.is_empty(), "the job of a run is left");
     let kinds: Vec<String> = claim(&app.db, 10).await.into_iter().map(|job| job.kind).collect();
     assert_eq!(kinds, ["print", "mail", "mail", "print", "scan"]);
     let (_, log) = client.get(&format!("/api/admin/projects/{project}/audit")).await;
