@@ -1,4 +1,7 @@
 //! Server-sent events of the protocol: each event of the log is a `data` event, followed by a `control` event with the next offset.
+//!
+//! The `control` of the last event that the log had when the connection began says that the reader is up to date. Which event that is is known
+//! only after it: until then, the `control` of an event waits for what follows.
 
 use rejoin_sse::dialects::Renderer;
 use serde_json::{Value, json};
@@ -11,6 +14,8 @@ pub(super) struct DataAndControl {
     cursor: Option<String>,
     /// Whether all that the log had when the connection began was sent. What follows is sent as soon as it is there.
     is_up_to_date: bool,
+    /// The event whose `control` is not written yet.
+    awaits_control: Option<i64>,
 }
 
 impl DataAndControl {
@@ -18,13 +23,22 @@ impl DataAndControl {
         Self {
             cursor,
             is_up_to_date: false,
+            awaits_control: None,
         }
     }
 
-    fn data(&self, seq: i64, event: &Value, out: &mut Vec<u8>) {
+    fn data(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>) {
+        self.finish(out);
         out.extend_from_slice(b"event: data\ndata: [");
         out.extend_from_slice(&message(seq, event.to_string().as_bytes()));
         out.extend_from_slice(b"]\n\n");
+    }
+
+    /// Writes the `control` that waits: events follow the one that it is about.
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        if let Some(seq) = self.awaits_control.take() {
+            self.control(seq, out);
+        }
     }
 
     fn control(&self, seq: i64, out: &mut Vec<u8>) {
@@ -42,7 +56,10 @@ impl DataAndControl {
 impl Renderer for DataAndControl {
     fn render(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>) {
         self.data(seq, event, out);
-        self.control(seq, out);
+        self.awaits_control = Some(seq);
+        if self.is_up_to_date {
+            self.finish(out);
+        }
     }
 
     fn render_last(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>) {
@@ -52,8 +69,13 @@ impl Renderer for DataAndControl {
 
     fn caught_up(&mut self, through: i64, out: &mut Vec<u8>) -> bool {
         self.is_up_to_date = true;
+        self.awaits_control = None;
         self.control(through, out);
         false
+    }
+
+    fn interrupted(&mut self, out: &mut Vec<u8>) {
+        self.finish(out);
     }
 }
 
@@ -81,18 +103,30 @@ pub(super) fn message(seq: i64, event: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn controls(out: &[u8]) -> Vec<Value> {
-        let text = String::from_utf8(out.to_vec()).expect("UTF-8");
-        let controls = text
-            .split("\n\n")
-            .filter_map(|event| event.strip_prefix("event: control\ndata: "));
-        controls.map(|json| serde_json::from_str(json).expect("JSON")).collect()
-    }
-
     #[test]
     fn a_message_is_the_event_with_its_number() {
         let message = message(7, br#"{"type":"token","token":"a"}"#);
         assert_eq!(message, br#"{"seq":7,"type":"token","token":"a"}"#);
+    }
+
+    /// Offset, `upToDate` and `streamClosed` of each control event, and the number of data events before it.
+    fn shape(out: &[u8]) -> Vec<(String, bool, bool, usize)> {
+        let text = String::from_utf8(out.to_vec()).expect("UTF-8");
+        let mut data = 0;
+        let mut shape = Vec::new();
+        for event in text.split_terminator("\n\n") {
+            match event.strip_prefix("event: control\ndata: ") {
+                Some(json) => {
+                    let control: Value = serde_json::from_str(json).expect("JSON");
+                    let offset = control["streamNextOffset"].as_str().expect("an offset").to_owned();
+                    let is_closed = control["streamClosed"] == true;
+                    assert!(is_closed || control["streamCursor"].is_string());
+                    shape.push((offset, control["upToDate"] == true, is_closed, data));
+                }
+                None => data += 1,
+            }
+        }
+        shape
     }
 
     #[test]
@@ -100,20 +134,39 @@ mod tests {
         let mut renderer = DataAndControl::new(None);
         let mut out = Vec::new();
         renderer.render(1, &json!({ "type": "token" }), &mut out);
-        assert!(out.starts_with(b"event: data\ndata: [{\"seq\":1,\"type\":\"token\"}]\n\nevent: control\n"));
-        renderer.caught_up(1, &mut out);
         renderer.render(2, &json!({ "type": "token" }), &mut out);
-        renderer.render_last(3, &json!({ "type": "done" }), &mut out);
-        let controls = controls(&out);
-        let offsets: Vec<&str> = controls
-            .iter()
-            .filter_map(|control| control["streamNextOffset"].as_str())
-            .collect();
-        assert_eq!(offsets, [offset::of(1), offset::of(1), offset::of(2), offset::of(3)]);
-        let up_to_date: Vec<bool> = controls.iter().map(|control| control["upToDate"] == true).collect();
-        assert_eq!(up_to_date, [false, true, true, true]);
-        let closed: Vec<bool> = controls.iter().map(|control| control["streamClosed"] == true).collect();
-        assert_eq!(closed, [false, false, false, true]);
-        assert!(controls[..3].iter().all(|control| control["streamCursor"].is_string()));
+        assert!(out.starts_with(b"event: data\ndata: [{\"seq\":1,\"type\":\"token\"}]\n\nevent: control\n"));
+        renderer.caught_up(2, &mut out);
+        renderer.render(3, &json!({ "type": "token" }), &mut out);
+        renderer.render_last(4, &json!({ "type": "done" }), &mut out);
+        let expected = [
+            (offset::of(1), false, false, 1),
+            (offset::of(2), true, false, 2),
+            (offset::of(3), true, false, 3),
+            (offset::of(4), true, true, 4),
+        ];
+        assert_eq!(shape(&out), expected);
+    }
+
+    #[test]
+    fn the_end_of_the_log_is_one_control_event_also_if_the_stream_does_not_show_the_last_event() {
+        let mut renderer = DataAndControl::new(None);
+        let mut out = Vec::new();
+        renderer.render(1, &json!({ "type": "token" }), &mut out);
+        renderer.caught_up(5, &mut out);
+        assert_eq!(shape(&out), [(offset::of(5), true, false, 1)]);
+        let mut empty = Vec::new();
+        DataAndControl::new(None).caught_up(0, &mut empty);
+        assert_eq!(shape(&empty), [(offset::of(0), true, false, 0)]);
+    }
+
+    #[test]
+    fn a_connection_that_the_server_ends_has_the_control_event_of_its_last_event() {
+        let mut renderer = DataAndControl::new(None);
+        let mut out = Vec::new();
+        renderer.render(1, &json!({ "type": "token" }), &mut out);
+        assert_eq!(shape(&out), []);
+        renderer.interrupted(&mut out);
+        assert_eq!(shape(&out), [(offset::of(1), false, false, 1)]);
     }
 }

@@ -26,6 +26,8 @@ const LONG_POLL: Duration = Duration::from_secs(20);
 /// Events do not change: a part of the past may be kept by the reader's own cache (section 10.1).
 const CACHEABLE: &str = "private, max-age=60, stale-while-revalidate=300";
 const NO_STORE: &str = "no-store";
+/// `no-cache`, too, for proxies that know nothing else.
+const OF_EVENTS: &str = "no-cache, no-store, no-transform";
 /// What the response depends on besides the URL.
 const VARIES: &str = "authorization, cookie, x-project-id";
 
@@ -284,6 +286,7 @@ async fn sse(
     let renderer = Box::new(DataAndControl::new(params.cursor));
     let mut response = start::open_from(&state.streams, permit, caller.owner(), source, from, renderer, closed).await?;
     let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(OF_EVENTS));
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     Ok(response)
 }

@@ -266,6 +266,7 @@ async fn responses_have_the_protocols_headers() {
     }
     let (_, headers, body) = get(&app, &format!("{stream}?offset=now&live=sse")).await;
     assert_eq!(header(&headers, CONTENT_TYPE.as_str()), Some("text/event-stream"));
+    assert!(header(&headers, CACHE_CONTROL.as_str()).is_some_and(|value| value.contains("no-cache")));
     let control = body.trim().strip_prefix("event: control\ndata: ").expect("one event");
     assert_eq!(
         serde_json::from_str::<Value>(control).expect("JSON"),
