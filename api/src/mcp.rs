@@ -7,6 +7,7 @@
 //! - `elicitation` questions of its run, as forms for the client's user
 //! - `resources` conversations, runs and entities
 //! - `body`      a response body that ends with its credential
+//! - `param_headers` headers that repeat arguments of a call
 //! - `prompts`   prompts of the workspace's installed products
 //! - `refusals`  error messages for unknown methods
 //! - `sessions`  clients' sessions in the database: any API process can continue any session
@@ -17,6 +18,7 @@
 mod ask;
 mod body;
 mod elicitation;
+mod param_headers;
 mod prompts;
 mod refusals;
 mod resources;
@@ -46,12 +48,13 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, CompleteRequestParams,
     CompleteResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
     InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
     UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::streamable_http_server::tower::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use self::elicitation::Way;
@@ -104,6 +107,8 @@ struct Asked {
     caller: Caller,
     /// Restricts the tools to this agent's.
     agent: Option<String>,
+    /// The tools of the caller's project, once they were read.
+    tools: Arc<OnceCell<Registry>>,
 }
 
 /// What a request needs beyond reading, is asked of each tool.
@@ -135,9 +140,17 @@ async fn serve(
     let permit = rejoin_sse::start::admit(&state.streams, &caller)?;
     let mut request = request;
     let caller = caller.plain();
-    request.extensions_mut().insert(Asked { state, caller, agent });
+    let tools = Arc::default();
+    let asked = Asked {
+        state,
+        caller,
+        agent,
+        tools,
+    };
+    request.extensions_mut().insert(asked.clone());
     let ends_session = request.method() == Method::DELETE;
-    let mut response = server.handle(request).await;
+    let annotated = param_headers::annotated(&asked, request.headers()).await;
+    let mut response = annotated.check(server.handle(request)).await;
     // The library returns 202; clients expect 204 for an ended session.
     if ends_session && response.status() == StatusCode::ACCEPTED {
         *response.status_mut() = StatusCode::NO_CONTENT;
@@ -201,15 +214,16 @@ impl Asked {
     }
 
     /// Returns the tools of the caller's project: the built-in ones, and those over its work graph if it has one.
-    async fn registry(&self) -> Result<Registry, ErrorData> {
-        let failed = |error: sqlx::Error| refused(error.into());
-        let mut db = rls::begin(&self.state.db.pool_sqlx, self.caller.rls_scope())
-            .await
-            .map_err(failed)?;
-        let extensions = &self.state.extensions;
-        let of_project = extensions.workspace_tools(&mut db, self.caller.workspace_id).await;
-        let builtin = builtin::tools().with(extensions.tools_without_conversation());
-        Ok(builtin.with(of_project.map_err(failed)?))
+    async fn registry(&self) -> Result<&Registry, ErrorData> {
+        let read = || async {
+            let mut db = rls::begin(&self.state.db.pool_sqlx, self.caller.rls_scope()).await?;
+            let extensions = &self.state.extensions;
+            let of_project = extensions.workspace_tools(&mut db, self.caller.workspace_id).await?;
+            let builtin = builtin::tools().with(extensions.tools_without_conversation());
+            Ok(builtin.with(of_project))
+        };
+        let read = self.tools.get_or_try_init(read).await;
+        read.map_err(|error: sqlx::Error| refused(error.into()))
     }
 }
 
@@ -245,11 +259,15 @@ impl ServerHandler for Door {
     ) -> Result<ListToolsResult, ErrorData> {
         let (asked, _) = asked(&context.extensions)?;
         let granted = asked.granted().await?;
-        let mut tools = tools::list(&asked.registry().await?, &granted);
+        let mut tools = tools::list(asked.registry().await?, &granted);
         if granted.writes {
             tools.push(ask::described(&asked).await?);
         }
         Ok(ListToolsResult::with_all_items(tools))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        param_headers::tool(name)
     }
 
     async fn call_tool(

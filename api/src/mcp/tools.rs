@@ -29,7 +29,7 @@ pub fn list(registry: &Registry, granted: &Granted) -> Vec<Tool> {
         .collect()
 }
 
-fn described(spec: &ToolSpec) -> Tool {
+pub fn described(spec: &ToolSpec) -> Tool {
     let mut tool = Tool::new(
         spec.name.clone(),
         spec.description.clone(),
@@ -94,7 +94,7 @@ pub async fn call(
         () = cancel.cancelled() => return Ok(failed("the call was cancelled".to_owned())),
     };
     Ok(match called {
-        Ok(Ok(output)) => CallToolResult::structured(output),
+        Ok(Ok(output)) => completed(output),
         Ok(Err(ToolError::RespondToModel(words))) => failed(words),
         Ok(Err(asks @ ToolError::NeedsInput(_))) => failed(asks.to_string()),
         Ok(Err(ToolError::Internal { attempted, source })) => {
@@ -105,6 +105,16 @@ pub async fn call(
         }
         Err(_) => failed(format!("{name} did not respond within {} s", TOOL_LIMIT.as_secs())),
     })
+}
+
+/// Returns the result of a call. A text is itself, not its JSON.
+fn completed(output: Value) -> CallToolResult {
+    let text = output.as_str().map(str::to_owned);
+    let mut result = CallToolResult::structured(output);
+    if let Some(text) = text {
+        result.content = vec![ContentBlock::text(text)];
+    }
+    result
 }
 
 /// Returns a failed result, worded for the caller.

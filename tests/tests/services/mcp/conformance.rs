@@ -1,9 +1,11 @@
 //! The protocol's official conformance tests, of servers and of clients.
 
 use rejoin_tests::app::TestApp;
+use rejoin_tests::client::Client;
 use rejoin_tests::mcp;
-use reqwest::StatusCode;
-use serde_json::json;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 use super::endpoint::app;
 
@@ -63,6 +65,94 @@ async fn conformance(arguments: &[&str]) -> Option<(bool, String)> {
     Some((output.status.success(), printed))
 }
 
+const TEXT: &str = "This is a simple text response for testing.";
+const ERROR: &str = "This tool intentionally returns an error for testing";
+
+/// A program with those tools of the conformance tests that programs can have: texts, errors, and schemas. It serves them until it is dropped.
+async fn tools(app: &TestApp) -> JoinHandle<()> {
+    let no_arguments = json!({"type": "object", "properties": {}});
+    let address = json!({"type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}});
+    let schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "$defs": {"address": address},
+        "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}}, "additionalProperties": false
+    });
+    let region = json!({"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}});
+    let tools: Vec<Value> = [
+        ("test_simple_text", &no_arguments),
+        ("test_error_handling", &no_arguments),
+        ("json_schema_2020_12_tool", &schema),
+        ("test_x_mcp_header", &region),
+    ]
+    .into_iter()
+    .map(|(name, schema)| json!({"name": name, "description": "Of the conformance tests.", "inputSchema": schema, "readOnly": true}))
+    .collect();
+    let program = app.client();
+    let about = json!({"name": "conformance", "version": "1", "language": "none", "slots": 4, "tools": tools});
+    let (status, registered) = program.post("/api/workers/default/registrations", about).await;
+    assert_eq!(status, StatusCode::CREATED, "{registered}");
+    let worker = registered["workerId"].clone();
+    tokio::spawn(async move {
+        loop {
+            let claim = json!({"workerId": worker, "max": 1, "waitS": 20});
+            let (_, claimed) = program.post("/api/workers/default/claims", claim).await;
+            for call in claimed["calls"].as_array().into_iter().flatten() {
+                finish(&program, &worker, call).await;
+            }
+        }
+    })
+}
+
+async fn finish(program: &Client, worker: &Value, call: &Value) {
+    let id = call["id"].as_str().expect("an id");
+    let (end, field, value) = match call["tool"].as_str() {
+        Some("test_error_handling") => ("failure", "error", ERROR),
+        _ => ("completion", "output", TEXT),
+    };
+    let body = json!({"workerId": worker, "attempt": call["attempt"], field: value});
+    program
+        .post(&format!("/api/workers/default/calls/{id}/{end}"), body)
+        .await;
+}
+
+/// Calls the tool whose schema asks for a header, with this header, by the newest version of the protocol.
+async fn call_with(app: &TestApp, region: Option<&str>) -> (StatusCode, String) {
+    let version = "2026-07-28";
+    let about = json!({"io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"}});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "test_x_mcp_header", "arguments": {"region": "Köln"}, "_meta": about}});
+    let mut request = app.client().request(Method::POST, "/mcp").json(&call);
+    for (name, value) in [
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-protocol-version", version),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "test_x_mcp_header"),
+    ] {
+        request = request.header(name, value);
+    }
+    if let Some(region) = region {
+        request = request.header("mcp-param-region", region);
+    }
+    let response = request.send().await.unwrap();
+    (response.status(), response.text().await.unwrap())
+}
+
+#[tokio::test]
+async fn headers_that_a_tools_schema_asks_for_must_match_its_arguments() {
+    let app = TestApp::start().await;
+    let program = tools(&app).await;
+    let (status, said) = call_with(&app, Some("=?base64?S8O2bG4=?=")).await;
+    assert_eq!(status, StatusCode::OK, "{said}");
+    // A text is itself, not its JSON.
+    assert!(said.contains(&format!(r#""text":"{TEXT}""#)), "{said}");
+    for region in [None, Some("Bonn"), Some("=?base64?S8O2bG4?="), Some("=?base64?!!!?=")] {
+        let (status, said) = call_with(&app, region).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{region:?}: {said}");
+        assert!(said.contains("-32020"), "{region:?}: {said}");
+    }
+    program.abort();
+}
+
 /// Expected failures, with reasons, are listed in a file: any difference fails here.
 #[tokio::test]
 async fn the_official_conformance_tests_say_what_is_expected() {
@@ -84,12 +174,24 @@ async fn the_official_conformance_tests_say_what_is_expected() {
         app.client().post(&products, json!({ "manifest": manifest })).await.0,
         StatusCode::OK
     );
+    let program = tools(&app).await;
     let url = with_key(&app).await;
     let expected = mcp::script("conformance.yml").display().to_string();
-    if let Some((passed, said)) = conformance(&["server", "--url", &url, "--expected-failures", &expected]).await {
+    if let Some((passed, said)) = conformance(&[
+        "server",
+        "--url",
+        &url,
+        "--suite",
+        "all",
+        "--expected-failures",
+        &expected,
+    ])
+    .await
+    {
         assert!(passed, "{said}");
-        assert!(said.contains("Total: 11 passed"), "{said}");
+        assert!(said.contains("Total: 19 passed"), "{said}");
     }
+    program.abort();
 }
 
 /// Those that apply to a worker's client: the others are about sampling, elicitation in sessions with a handshake and a
