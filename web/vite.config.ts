@@ -22,6 +22,16 @@ const withoutSvg = {
     id.endsWith('/property-information/lib/svg.js') ? "export { html as svg } from './html.js';" : undefined,
 };
 
+/** Files of the script: of several groups that have a module, the first one takes it, with what it needs. */
+const GROUPS = [
+  // What runs before the rest is there, with the bundler's part that loads files on request.
+  { name: 'early', test: /\/src\/(early\/|api\/localStore\.ts)|vite\/preload-helper/ },
+  // What the page loads first is one file: several dozens are larger together, and each is a request.
+  { name: 'app', tags: ['$initial'] },
+  // So is what shows a conversation.
+  { name: 'chat', test: /\/src\/chat\/ChatView\.tsx$/ },
+];
+
 export default defineConfig({
   plugins: [react(), woff2Only, withoutSvg],
   build: {
@@ -33,8 +43,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     // Which files make up the app, for scripts/worker.mjs.
     manifest: true,
-    // What the page loads first is one file, beside the bundler's own part: several dozens are larger together, and each is a request.
-    rolldownOptions: { output: { codeSplitting: { groups: [{ name: 'app', tags: ['$initial'] }] } } },
+    rolldownOptions: { output: { codeSplitting: { groups: GROUPS } } },
   },
   server: { proxy: { '/api': api, '/.well-known': api } },
 });

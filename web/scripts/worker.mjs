@@ -7,6 +7,8 @@ import { join } from 'node:path';
 const OF_CHAT = /^src\/(chat|consoles|shell|sharing|ui)\//;
 /** Larger files, such as what draws formulas and diagrams, are kept when they are first used [bytes]. */
 const LARGE = 120_000;
+/** What shows a conversation is always kept. */
+const CONVERSATION = 'src/chat/ChatView.tsx';
 
 const page = readFileSync(join('dist', 'index.html'), 'utf8');
 const files = [...page.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map(([, file]) => file);
@@ -21,10 +23,11 @@ function filesOf(name, known = new Set()) {
   return [`/${file}`, ...css.map((one) => `/${one}`), ...imports.flatMap((one) => filesOf(one, known))];
 }
 const isSmall = (file) => statSync(join('dist', file)).size <= LARGE;
+const conversation = filesOf(CONVERSATION);
 const parts = Object.keys(manifest)
   .filter((name) => manifest[name].isDynamicEntry && OF_CHAT.test(name))
   .map((name) => filesOf(name))
-  .filter((all) => all.every(isSmall))
+  .filter((all) => all.every((file) => isSmall(file) || conversation.includes(file)))
   .flat();
 
 // The script is part of the version: another one fills another cache.

@@ -2,14 +2,14 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { Outlet } from '@tanstack/react-router';
 import { PanelLeft } from 'lucide-react';
-import { useEffect, useRef } from 'react';
+import { useDeferredValue, useEffect, useRef } from 'react';
 import { isAdmin, useMe } from './api/me';
 import { outbox } from './chat/outbox';
 import { Banners } from './shell/Banners';
 import { Crumbs } from './shell/Crumbs';
 import { closeDrawer, openDialog, toggleSidebar, useFrame } from './shell/frame';
 import { MODIFIER, SHIFT } from './shell/navigation';
-import { Sidebar } from './shell/Sidebar';
+import { Sidebar, SidebarPlace } from './shell/Sidebar';
 import { useKeys } from './shell/useKeys';
 import { IconButton } from './ui/Button';
 import { Confirmations } from './ui/Dialog';
@@ -37,6 +37,8 @@ export function Shell() {
       opener.current?.focus();
     wasDrawn.current = isDrawn;
   }, [isDrawn]);
+  // What the page is about is drawn first.
+  const hasSidebar = useDeferredValue(true, false);
   const isHidden = isNarrow ? !isDrawn : isFolded;
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: Escape closes the drawer, wherever the focus is in it.
@@ -49,7 +51,7 @@ export function Shell() {
       <a className="skip" href="#main">
         {t('Skip to content')}
       </a>
-      <Sidebar />
+      {hasSidebar ? <Sidebar /> : <SidebarPlace />}
       <div className="veil" aria-hidden="true" onPointerDown={closeDrawer} />
       <div className="stage" inert={isDrawn}>
         <IconButton

@@ -1,5 +1,5 @@
 // Signs the browser in before it renders the app.
-import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { queryOptions, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useRef } from 'react';
 import { MeContext } from './api/me';
 import { useOffline } from './api/offline';
@@ -16,16 +16,21 @@ const SsoFailed = lazyPart(async () => (await import('./sign-in/SsoFailed')).Sso
 const Question = lazyPart(async () => (await import('./sign-in/Question')).Question, t('the question'));
 const Invitation = lazyPart(async () => (await import('./sign-in/Invitation')).default, t('the invitation'));
 
+/** Who uses the app. */
+export const ENTRY = queryOptions({
+  queryKey: ['me'],
+  queryFn: enter,
+  staleTime: Infinity,
+  // Also where the browser has no network: then the last user's copies are shown.
+  networkMode: 'always',
+});
+
 export function SignInGate({ children }: { children: ReactNode }) {
   const queries = useQueryClient();
   const isOffline = useOffline();
   const wasOffline = useRef(isOffline);
   const entered = useQuery({
-    queryKey: ['me'],
-    queryFn: enter,
-    staleTime: Infinity,
-    // Also where the browser has no network: then the last user's copies are shown.
-    networkMode: 'always',
+    ...ENTRY,
     refetchInterval: isOffline ? RECONNECT_MS : false,
   });
   useEffect(() => {
@@ -34,7 +39,7 @@ export function SignInGate({ children }: { children: ReactNode }) {
       void queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'me' });
     wasOffline.current = isOffline;
   }, [isOffline, queries]);
-  const again = () => queries.invalidateQueries({ queryKey: ['me'] });
+  const again = () => queries.invalidateQueries({ queryKey: ENTRY.queryKey });
   if (entered.isPending) return <Waiting what={t('your session')} />;
   const entry = entered.data;
   switch (entry?.type) {

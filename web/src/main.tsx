@@ -1,3 +1,4 @@
+import './early/early';
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
 import { StrictMode } from 'react';
@@ -6,12 +7,15 @@ import { takeAccountConsent } from './accounts/consent';
 import { Problem } from './api/http';
 import { takeConsent } from './calendar/consent';
 import { router } from './router';
-import { SignInGate } from './SignInGate';
+import { ENTRY, SignInGate } from './SignInGate';
 import { installWorker } from './shell/worker';
 import { t } from './ui/language';
 import { lazyPart } from './ui/lazyView';
 import './ui/theme';
 import './styles.css';
+
+/** How long the page waits for its user before it says that it does, in milliseconds. */
+const PATIENCE_MS = 300;
 
 const queries = new QueryClient({
   defaultOptions: {
@@ -32,8 +36,7 @@ const SharedView = lazyPart(async () => (await import('./sharing/SharedView')).d
 /** The address of a shared conversation, with its token: its readers need not sign in. */
 const shared = /^\/shared(?:\/(.*))?$/.exec(location.pathname);
 
-const root = document.getElementById('root');
-if (root) {
+function draw(root: HTMLElement): void {
   createRoot(root).render(
     <StrictMode>
       <QueryClientProvider client={queries}>
@@ -47,4 +50,12 @@ if (root) {
       </QueryClientProvider>
     </StrictMode>,
   );
+}
+
+const root = document.getElementById('root');
+if (root && shared) draw(root);
+else if (root) {
+  // The answer is probably there already. Until then the page has its icon.
+  const known = queries.prefetchQuery(ENTRY);
+  void Promise.race([known, new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]).then(() => draw(root));
 }

@@ -1,6 +1,6 @@
-// Maps addresses to views. Every view but the chat is loaded on demand.
+// Maps addresses to views. Every view but the start page is loaded on demand.
 import { createRootRoute, createRoute, createRouter, redirect } from '@tanstack/react-router';
-import { ChatView, NewTalk } from './chat/ChatView';
+import { Begin } from './chat/Begin';
 import { filtersOf } from './runs/filters';
 import { Shell } from './Shell';
 import {
@@ -27,12 +27,16 @@ function whole(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isSafeInteger(value) ? value : undefined;
 }
 
+const chatViews = () => import('./chat/ChatView');
+const ChatView = lazyView(chatViews, 'ChatView');
+const NewChatView = lazyView(chatViews, 'NewChatView');
+
 const root = createRootRoute({ component: Shell });
 
 const home = createRoute({
   getParentRoute: () => root,
   path: '/',
-  component: () => <ChatView conversationId={null} />,
+  component: () => <Begin preload={ChatView.preload} />,
 });
 
 const chat = createRoute({
@@ -41,20 +45,13 @@ const chat = createRoute({
   validateSearch: (search: Record<string, unknown>): { message?: string | undefined } => ({
     message: text(search.message),
   }),
-  component: function Chat() {
-    const { id } = chat.useParams();
-    const { message } = chat.useSearch();
-    return <ChatView key={id} conversationId={id} message={message} />;
-  },
+  component: ChatView,
 });
 
 const begun = createRoute({
   getParentRoute: () => root,
   path: '/new/$place',
-  component: function New() {
-    const { place } = begun.useParams();
-    return <NewTalk key={place} place={place} />;
-  },
+  component: NewChatView,
 });
 
 const runs = createRoute({

@@ -1,4 +1,5 @@
 // Sends requests to the API that served this page. The browser's session cookie authenticates them; this module stores no key.
+import { forgetEarly, HEADERS, takeEarly } from '../early/requests';
 import { t } from '../ui/language';
 import type { components } from './schema';
 
@@ -38,17 +39,20 @@ export async function apiText(
   path: string,
   { method = 'GET', body, key, signal, headers: more = {} }: Options = {},
 ): Promise<string> {
-  const headers = new Headers({ accept: 'application/json', ...more });
+  const headers = new Headers({ ...HEADERS, ...more });
   const isFile = body instanceof Blob;
   if (body !== undefined) headers.set('content-type', isFile ? body.type : 'application/json');
   if (key !== undefined) headers.set('authorization', `Bearer ${key}`);
-  const response = await fetch(path, {
-    method,
-    headers,
-    body: body === undefined || isFile ? body : JSON.stringify(body),
-    credentials: 'same-origin',
-    signal,
-  });
+  if (method !== 'GET') forgetEarly();
+  const early = method === 'GET' && key === undefined ? takeEarly(path) : undefined;
+  const response = await (early ??
+    fetch(path, {
+      method,
+      headers,
+      body: body === undefined || isFile ? body : JSON.stringify(body),
+      credentials: 'same-origin',
+      signal,
+    }));
   const text = await response.text();
   if (response.ok) return text;
   const problem = (parsed(text) ?? {}) as { code?: string; detail?: string; title?: string };

@@ -1,5 +1,5 @@
 // Shows a conversation: its messages, the answer that is streaming, and the message field.
-import { Navigate, useNavigate } from '@tanstack/react-router';
+import { Navigate, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { ArrowDown, SquareTerminal } from 'lucide-react';
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { useOffline } from '../api/offline';
@@ -10,7 +10,6 @@ import { lazyPart } from '../ui/lazyView';
 import { NotFound } from '../ui/NotFound';
 import { ErrorNote } from '../ui/parts';
 import { useTitle } from '../ui/title';
-import { toastError } from '../ui/toasts';
 import { About, usePrewarmed, useStored } from './About';
 import { Announcements, ENDS } from './Announcements';
 import { Basis } from './Basis';
@@ -24,9 +23,8 @@ import { holds, linkedAs, useLinked } from './linked';
 import { NotifyOffer } from './NotifyOffer';
 import { notify } from './notifications';
 import { type Along, outbox, useUnsent } from './outbox';
-import { conversationOf, newPlace } from './places';
+import { conversationOf } from './places';
 import { useRatings } from './ratings';
-import { Starters } from './Starters';
 import { useSeen } from './seen';
 import { TurnView } from './TurnView';
 import { shownTitle } from './titles';
@@ -37,44 +35,21 @@ import { useReady } from './useReady';
 
 const Pane = lazyPart(async () => (await import('../consoles/Pane')).default, t('the consoles'));
 
-interface ChatViewProps {
-  conversationId: string | null;
-  /** The message that the address names. */
-  message?: string | undefined;
+/** The view of a conversation's address. */
+export function ChatView() {
+  const { id } = useParams({ from: '/c/$id' });
+  const { message } = useSearch({ from: '/c/$id' });
+  return <Conversation key={id} id={id} message={message} />;
 }
 
-export function ChatView({ conversationId, message }: ChatViewProps) {
-  return conversationId === null ? <Begin /> : <Conversation id={conversationId} message={message} />;
-}
-
-/** The first words of a conversation that is not there yet. */
-function Begin() {
-  const navigate = useNavigate();
-  useTitle(t('New chat'));
-  const send = (message: string, attachments: readonly StoredFile[] = [], agentDefinitionId?: string) => {
-    const place = newPlace();
-    const sent = outbox.add({ place, message, attachments, agentDefinitionId });
-    if (sent === null) {
-      void navigate({ to: '/new/$place', params: { place } });
-      return null;
-    }
-    // Without a place for it in the browser it stays in the field until the server has it.
-    return sent.then(() => navigate({ to: '/c/$id', params: { id: conversationOf(place) ?? '' } }));
-  };
-  return (
-    <main id="main" className="talk empty">
-      <div className="hello">
-        <h1>{t('What would you like to know?')}</h1>
-        <p className="quiet">{t('Leave any time. Answers keep running and wait for you here.')}</p>
-      </div>
-      <Composer draft="new" chooseAgent onSend={send} />
-      <Starters onChoose={(question) => void send(question)?.catch(toastError)} />
-    </main>
-  );
+/** The view of a conversation that is not there yet. */
+export function NewChatView() {
+  const { place } = useParams({ from: '/new/$place' });
+  return <NewTalk key={place} place={place} />;
 }
 
 /** A conversation whose first message is not sent yet. */
-export function NewTalk({ place }: { place: string }) {
+function NewTalk({ place }: { place: string }) {
   const unsent = useUnsent(place);
   const conversation = conversationOf(place);
   const navigate = useNavigate();

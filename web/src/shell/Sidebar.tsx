@@ -15,6 +15,9 @@ import { closeDrawer, openDialog, toggleSidebar } from './frame';
 import { type Group, groupsFor, MODIFIER, placeOf, SETTINGS, SHIFT, type View } from './navigation';
 import { WorkspaceMenu } from './WorkspaceMenu';
 
+/** Keeps the place of the sidebar until it is drawn. */
+export const SidebarPlace = () => <aside id="sidebar" className="sidebar" aria-label={t('Sidebar')} aria-busy="true" />;
+
 export function Sidebar() {
   const me = useMe();
   const pathname = useRouterState({ select: ({ location }) => location.pathname });

@@ -7,34 +7,12 @@
 // to its first load.) `scripts/languages.mjs` checks that every catalogue has every message, with the same arguments.
 import { createElement, Fragment, type ReactNode } from 'react';
 import * as localStore from '../api/localStore';
+import { type Language, loading, wanted } from '../early/catalogue';
 
-/** Each with its own name for itself. */
-export const LANGUAGES = [
-  ['en', 'English'],
-  ['de', 'Deutsch'],
-  ['ar', 'العربية'],
-] as const;
-export type Language = (typeof LANGUAGES)[number][0];
-
-const CATALOGUES: Record<Exclude<Language, 'en'>, () => Promise<{ default: Record<string, string> }>> = {
-  de: () => import('../languages/de.json'),
-  ar: () => import('../languages/ar.json'),
-};
-
-/** The language that was chosen, or else the first of the browser's that the app speaks, or else English. */
-const wanted: Language =
-  [localStore.readLanguage(), ...navigator.languages]
-    .map((tag) => LANGUAGES.find(([known]) => known === tag?.split('-')[0])?.[0])
-    .find((known) => known !== undefined) ?? 'en';
+export { LANGUAGES, type Language } from '../early/catalogue';
 
 // A language that can't be loaded now is better replaced by English than waited for.
-const loaded =
-  wanted === 'en'
-    ? null
-    : await CATALOGUES[wanted]().then(
-        (module) => module.default,
-        () => null,
-      );
+const loaded = loading === null ? null : await loading;
 const catalogue: Record<string, string> = loaded ?? {};
 
 /** The language of the page. */
