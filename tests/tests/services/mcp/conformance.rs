@@ -138,7 +138,7 @@ async fn call_with(app: &TestApp, region: Option<&str>) -> (StatusCode, String) 
 }
 
 #[tokio::test]
-async fn headers_that_a_tools_schema_asks_for_must_match_its_arguments() {
+async fn headers_that_a_schema_asks_for_must_match_the_arguments() {
     let app = TestApp::start().await;
     let program = tools(&app).await;
     let (status, said) = call_with(&app, Some("=?base64?S8O2bG4=?=")).await;
