@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_log_is_one_control_event_also_if_the_stream_does_not_show_the_last_event() {
+    fn a_hidden_last_event_still_ends_with_one_control_event() {
         let mut renderer = DataAndControl::new(None);
         let mut out = Vec::new();
         renderer.render(1, &json!({ "type": "token" }), &mut out);
