@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_the_server_ends_has_the_control_event_of_its_last_event() {
+    fn a_connection_that_ends_has_its_last_events_control_event() {
         let mut renderer = DataAndControl::new(None);
         let mut out = Vec::new();
         renderer.render(1, &json!({ "type": "token" }), &mut out);
