@@ -80,6 +80,7 @@ async fn tools(app: &TestApp) -> JoinHandle<()> {
     let tools: Vec<Value> = [
         ("test_simple_text", &no_arguments),
         ("test_error_handling", &no_arguments),
+        ("test_reconnection", &no_arguments),
         ("json_schema_2020_12_tool", &schema),
         ("test_x_mcp_header", &region),
     ]
