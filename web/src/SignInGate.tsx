@@ -21,6 +21,8 @@ export const ENTRY = queryOptions({
   queryKey: ['me'],
   queryFn: enter,
   staleTime: Infinity,
+  // It is asked before there is a gate, which shows an error of then: what was in the address is used up.
+  retryOnMount: false,
   // Also where the browser has no network: then the last user's copies are shown.
   networkMode: 'always',
 });
