@@ -19,8 +19,13 @@ export class Frames {
   next(call: () => void): () => void {
     const look = (): void => {
       const restMs = this.#freeAt - this.now();
-      if (restMs <= 0) return this.run(call);
-      const timer = setTimeout(() => (cancel = nextFrame(look)), restMs);
+      if (restMs <= 0) {
+        this.run(call);
+        return;
+      }
+      const timer = setTimeout(() => {
+        cancel = nextFrame(look);
+      }, restMs);
       cancel = () => clearTimeout(timer);
     };
     let cancel = nextFrame(look);

@@ -37,7 +37,9 @@ test('very long work delays the next call for a quarter of a second', async () =
   const calls = vi.fn();
   let workedMs = 0;
   const frames = new Frames(() => Date.now() + workedMs);
-  frames.run(() => void (workedMs += 10_000));
+  frames.run(() => {
+    workedMs += 10_000;
+  });
   await vi.advanceTimersByTimeAsync(1);
   frames.next(calls);
   await vi.advanceTimersByTimeAsync(240);
@@ -51,7 +53,9 @@ test('a call that is taken back does not come, also while the page rests', async
   let workedMs = 0;
   const frames = new Frames(() => Date.now() + workedMs);
   frames.next(calls)();
-  frames.run(() => void (workedMs += 100));
+  frames.run(() => {
+    workedMs += 100;
+  });
   await vi.advanceTimersByTimeAsync(1);
   const back = frames.next(calls);
   await vi.advanceTimersByTimeAsync(50);
