@@ -124,7 +124,11 @@ test('an MCP server is added, tried, and its tools are approved', { skip }, asyn
   await page.getByText('approved', { exact: true }).nth(1).waitFor();
   await page.getByText('Edit settings').click();
   await page.locator('.inside').getByRole('textbox', { name: 'URL' }).fill(`${mcp.url}/nowhere`);
+  const saved = page.waitForResponse(
+    (response) => response.request().method() !== 'GET' && response.url().includes('/mcp-servers/'),
+  );
   await page.getByRole('button', { name: 'Save' }).click();
+  await saved;
   await page.getByRole('button', { name: 'Test' }).click();
   await page.getByText('The test failed.').waitFor();
   await page.getByRole('button', { name: 'Remove' }).click();
