@@ -3,7 +3,7 @@
 #   TARGET=rejoin   rejoin (native events, each protocol, programs of users), all (with the peers, which are installed), or names and folders of adapters, with commas
 #   SEEDS=50        number of seeds
 #   FAMILY=NAMES    only these families of cases
-#   JOBS=2          so many servers are asked at once; cases mostly wait. One after another, unless set
+#   JOBS=2          number of servers that are asked at once, since cases mostly wait; 1 unless set
 #   REPORT=FILE.md  the report goes there, too, and the static page beside it
 # Further arguments go to `resume-suite run`.
 # shellcheck source-path=SCRIPTDIR

@@ -19,7 +19,7 @@ use rejoin_data_sources::routes::consoles::AttachedConsole;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
-use rejoin_http::extract::{Body, PageParams, Params, Segments, cursor, page, present};
+use rejoin_http::extract::{Body, PageParams, Params, Segments, cursor, page, present, search_text};
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_http::visible;
 use rejoin_identity::audit::Actor;
@@ -46,8 +46,6 @@ use crate::state::{AppState, Routes};
 
 /// Maximum length of a title, in characters.
 const TITLE_MAX_CHARS: usize = 500;
-/// Maximum length of a search text, in characters.
-const SEARCH_MAX_CHARS: usize = 200;
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -224,12 +222,9 @@ async fn list(
             let detail = "q cannot be combined with a filter or an order; GET /api/messages/search has filters";
             return Err(Problem::bad_request("invalid_query", detail));
         }
-        if text.trim().is_empty() || text.chars().count() > SEARCH_MAX_CHARS || text.contains('\0') {
-            let detail = format!("q must have 1 to {SEARCH_MAX_CHARS} characters and no NUL");
-            return Err(Problem::bad_request("invalid_query", detail));
-        }
+        let text = search_text(text)?;
         let mut db = caller.begin(&state).await?;
-        let found = conversations::search(&mut db, caller.owner(), text.trim(), params.after()?, limit).await?;
+        let found = conversations::search(&mut db, caller.owner(), text, params.after()?, limit).await?;
         return Ok(Json(ConversationPage {
             items: with_marks(&mut db, &caller, found.conversations).await?,
             next_cursor: found.next.map(|next| cursor(&next)),

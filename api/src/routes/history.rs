@@ -5,7 +5,7 @@ use axum::extract::State;
 use chrono::{DateTime, Utc};
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read};
-use rejoin_http::extract::{Limit, PageParams, Params, Segments, cursor, page};
+use rejoin_http::extract::{Limit, PageParams, Params, Segments, cursor, page, search_text};
 use rejoin_http::problem::{Problem, Refused};
 use rejoin_http::visible;
 use rejoin_runs::run_messages::{self, RunMessage};
@@ -21,8 +21,6 @@ use crate::state::{AppState, Routes};
 
 /// Length of a message's preview in lists, in characters.
 const PREVIEW_CHARS: usize = 200;
-/// Maximum length of a search text, in characters.
-const SEARCH_MAX_CHARS: usize = 200;
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -107,10 +105,7 @@ impl RunParams {
 
     fn words(&self) -> Result<Vec<String>, Problem> {
         let Some(text) = &self.q else { return Ok(Vec::new()) };
-        if text.trim().is_empty() || text.chars().count() > SEARCH_MAX_CHARS || text.contains('\0') {
-            let detail = format!("q must have 1 to {SEARCH_MAX_CHARS} characters and no NUL");
-            return Err(Problem::bad_request("invalid_query", detail));
-        }
+        let text = search_text(text)?;
         Ok(text.to_lowercase().split_whitespace().map(str::to_owned).collect())
     }
 

@@ -206,6 +206,19 @@ pub fn page<Row, Item, K: Serialize>(
     (rows.into_iter().map(item).collect(), next_cursor)
 }
 
+/// Maximum length of a search text, in characters.
+pub const SEARCH_MAX_CHARS: usize = 200;
+
+/// Checks the parameter `q` of a search. Returns it without the space around it.
+pub fn search_text(q: &str) -> Result<&str, Problem> {
+    let text = q.trim();
+    if text.is_empty() || q.chars().count() > SEARCH_MAX_CHARS || text.contains('\0') {
+        let detail = format!("q must have 1 to {SEARCH_MAX_CHARS} characters and no NUL");
+        return Err(Problem::bad_request("invalid_query", detail));
+    }
+    Ok(text)
+}
+
 /// Encodes a cursor for clients: `PageParams::after` parses it.
 pub fn cursor(key: &impl Serialize) -> String {
     let json = serde_json::to_vec(key).expect("a cursor is plain data");

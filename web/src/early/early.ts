@@ -12,12 +12,12 @@ const LISTS = [
   '/api/conversations?pinned=false&folder=none&limit=50',
 ] as const;
 
-// The view of a conversation, in a file of its own.
+// The view of a conversation is a separate file.
 if (/^\/(c|new)\//.test(location.pathname)) import('../chat/ChatView').catch(() => {});
 
-// What is behind a # may sign somebody in, which comes before all requests. A shared chat needs none of them.
+// What is behind a # may sign a user in, which must come before all requests. A shared chat needs none of them.
 if (location.hash === '' && !/^\/shared(\/|$)/.test(location.pathname)) {
   sendEarly('/api/me');
-  // Whoever was signed in probably still is.
+  // The last user is probably still signed in.
   if (localStore.lastUser() !== null) for (const path of LISTS) sendEarly(path);
 }
