@@ -1,5 +1,6 @@
 // Groups conversations by when they changed: those at work first, then by day.
 import { LOCALE, t } from '../ui/language';
+import { once } from '../ui/once';
 import type { Mark } from './activity';
 
 interface Dated {
@@ -8,7 +9,7 @@ interface Dated {
 }
 
 const DAY_MS = 86_400_000;
-const MONTH = new Intl.DateTimeFormat(LOCALE, { month: 'long', year: 'numeric' });
+const MONTH = once(() => new Intl.DateTimeFormat(LOCALE, { month: 'long', year: 'numeric' }));
 
 /** In the order of the list, which is the newest first. */
 export function byDays<Item extends Dated>(
@@ -30,5 +31,5 @@ function nameOf(at: number, today: number): string {
   if (at >= today - DAY_MS) return t('Yesterday');
   if (at >= today - 7 * DAY_MS) return t('Previous 7 days');
   if (at >= today - 30 * DAY_MS) return t('Previous 30 days');
-  return MONTH.format(at);
+  return MONTH().format(at);
 }

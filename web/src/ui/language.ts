@@ -8,6 +8,7 @@
 import { createElement, Fragment, type ReactNode } from 'react';
 import * as localStore from '../api/localStore';
 import { type Language, loading, wanted } from '../early/catalogue';
+import { once } from './once';
 
 export { LANGUAGES, type Language } from '../early/catalogue';
 
@@ -32,17 +33,17 @@ export function chooseLanguage(chosen: Language): void {
   location.reload();
 }
 
-const plurals = new Intl.PluralRules(LOCALE);
-const numbers = new Intl.NumberFormat(LOCALE);
+const plurals = once(() => new Intl.PluralRules(LOCALE));
+const numbers = once(() => new Intl.NumberFormat(LOCALE));
 
 /** A number as the language writes it. */
 export const number = (value: number, options?: Intl.NumberFormatOptions): string =>
-  options ? new Intl.NumberFormat(LOCALE, options).format(value) : numbers.format(value);
+  options ? new Intl.NumberFormat(LOCALE, options).format(value) : numbers().format(value);
 
-const lists = new Intl.ListFormat(LOCALE, { type: 'unit', style: 'short' });
+const lists = once(() => new Intl.ListFormat(LOCALE, { type: 'unit', style: 'short' }));
 
 /** The items in one line, as the language lists them. */
-export const list = (items: string[]): string => lists.format(items);
+export const list = (items: string[]): string => lists().format(items);
 
 /** A message in the language of the app. The message must be a literal. */
 export function t(message: string, values?: Record<string, string | number>): string {
@@ -97,7 +98,7 @@ function closing(pattern: string, open: number): number {
 
 /** The text of the choice that fits the value, or of `other`. */
 function choice(choices: string, value: string | number, isPlural: boolean): string {
-  const form = isPlural ? plurals.select(Number(value)) : value;
+  const form = isPlural ? plurals().select(Number(value)) : value;
   let found = '';
   CHOICE.lastIndex = 0;
   for (let head = CHOICE.exec(choices); head; head = CHOICE.exec(choices)) {

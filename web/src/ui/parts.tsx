@@ -4,6 +4,7 @@ import { type ReactNode, useEffect, useState } from 'react';
 import { Problem } from '../api/http';
 import { IconButton } from './Button';
 import { LOCALE, rich, t } from './language';
+import { once } from './once';
 import { stateInWords } from './states';
 
 export { duration } from './duration';
@@ -28,14 +29,14 @@ const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
   ['hour', 3_600],
   ['minute', 60],
 ];
-const RELATIVE = new Intl.RelativeTimeFormat(LOCALE, { numeric: 'auto' });
+const RELATIVE = once(() => new Intl.RelativeTimeFormat(LOCALE, { numeric: 'auto' }));
 
 /** How long ago, with the moment itself as its title. */
 export function Ago({ at }: { at: string | null | undefined }) {
   if (!at) return <span className="quiet">{t('never')}</span>;
   const seconds = (Date.parse(at) - Date.now()) / 1000;
   const unit = UNITS.find(([, size]) => Math.abs(seconds) >= size);
-  const words = unit ? RELATIVE.format(Math.trunc(seconds / unit[1]), unit[0]) : t('just now');
+  const words = unit ? RELATIVE().format(Math.trunc(seconds / unit[1]), unit[0]) : t('just now');
   return (
     <time dateTime={at} title={new Date(at).toLocaleString(LOCALE)}>
       {words}
