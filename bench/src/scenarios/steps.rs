@@ -9,12 +9,13 @@ use crate::limits;
 use crate::load::{Latencies, now_us};
 use crate::model::Script;
 use crate::product::Fleet;
-use crate::results::{Better, Column, Of, PlotKind, Table};
+use crate::results::{Better, Claim, Column, Of, PlotKind, Table};
 use crate::scenario::{Context, Recorder, Scenario};
 
 pub struct Steps;
 
 const TABLE: &str = "steps";
+const ALONE: &str = "1 at a time";
 /// Commits of a step with one tool call: the step, the call, its result.
 const COMMITS: usize = 3;
 
@@ -52,10 +53,7 @@ impl Scenario for Steps {
         };
         // Connections, prepared statements.
         runs(&fleet, agent, script, 1, 1).await?;
-        for (row, together, each) in [
-            ("1 at a time", 1, context.sized(6, 1)),
-            ("10 at once", 10, context.sized(2, 1)),
-        ] {
+        for (row, together, each) in [(ALONE, 1, context.sized(6, 1)), ("10 at once", 10, context.sized(2, 1))] {
             let found = runs(&fleet, agent, script, together, each).await?;
             let steps = (script.calls * together * each) as f64;
             out.record(TABLE, row, "step", found.platform_us as f64 / 1_000.0 / steps);
@@ -81,6 +79,22 @@ impl Scenario for Steps {
              durable in a step: the model's answer, the call before it acts, and its result.",
         );
         fleet.stop(context).await
+    }
+
+    fn claims(&self, found: &Recorder) -> Vec<Claim> {
+        let table = found.table(TABLE);
+        vec![Claim {
+            what: "added per step of an agent, 1 at a time: p50".to_owned(),
+            unit: "ms".to_owned(),
+            bound: 4.0,
+            better: Better::Lower,
+            values: table.values(ALONE, "p50").to_vec(),
+            why_not: Some(format!(
+                "A step waits for {COMMITS} sequential commits, which take {} ms on an otherwise idle server, and for the wake-ups of \
+                 the processes between them.",
+                table.cell_text(ALONE, "commits")
+            )),
+        }]
     }
 }
 

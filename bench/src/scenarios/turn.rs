@@ -21,7 +21,7 @@ use super::tasks;
 use crate::load::{Latencies, now_us};
 use crate::model::{SUB_AGENT, Script};
 use crate::product::Fleet;
-use crate::results::{Better, Column, Of, PlotKind, Table};
+use crate::results::{Better, Claim, Column, Of, PlotKind, Table};
 use crate::scenario::{Context, Recorder, Scenario};
 use crate::server::Server;
 use counters::Counters;
@@ -30,6 +30,9 @@ pub struct Turn;
 
 const COST: &str = "cost";
 const RATE: &str = "rate";
+const PLAIN: &str = "plain conversation";
+const ONE_STEP: &str = "agent, one tool step";
+const TEN_STEPS: &str = "agent, ten tool steps";
 /// Tokens of an answer.
 const TOKENS: usize = 5;
 /// Turns of each chat before its rate is measured: PostgreSQL plans a statement for each of its first five executions on a connection, and the
@@ -57,14 +60,14 @@ enum Who {
 }
 
 const KINDS: [Kind; 6] = [
-    Kind::plain("plain conversation"),
+    Kind::plain(PLAIN),
     Kind {
         before: 9,
         ..Kind::plain("plain, tenth turn of a conversation")
     },
     Kind::agent("agent, no tool step", 0),
-    Kind::agent("agent, one tool step", 1),
-    Kind::agent("agent, ten tool steps", 10),
+    Kind::agent(ONE_STEP, 1),
+    Kind::agent(TEN_STEPS, 10),
     Kind {
         agent: Some(Who::Parent),
         agents: 1,
@@ -149,6 +152,60 @@ impl Scenario for Turn {
         };
         measure_kinds(&own, out).await?;
         own.server.stop().await
+    }
+
+    fn claims(&self, found: &Recorder) -> Vec<Claim> {
+        let (cost, rate) = (found.table(COST), found.table(RATE));
+        let claim = |what: &str, unit: &str, bound: f64, better: Better, values: Vec<f64>| Claim {
+            what: what.to_owned(),
+            unit: unit.to_owned(),
+            bound,
+            better,
+            values,
+            why_not: None,
+        };
+        let one = cost.values(ONE_STEP, "statements");
+        let ten = cost.values(TEN_STEPS, "statements");
+        let steps = one.iter().zip(ten).map(|(one, ten)| (ten - one) / 9.0).collect();
+        let spent = format!(
+            "One at a time, a turn takes {} ms of CPU in the API, {} in the worker and {} in PostgreSQL. docs/reports/performance has flame \
+             graphs of the three (flame-turn-*.svg).",
+            cost.cell_text(PLAIN, "api"),
+            cost.cell_text(PLAIN, "worker"),
+            cost.cell_text(PLAIN, "postgres"),
+        );
+        vec![
+            claim(
+                "SQL statements of a plain turn",
+                "",
+                20.0,
+                Better::Lower,
+                cost.values(PLAIN, "statements").to_vec(),
+            ),
+            claim(
+                "SQL statements of a step with a tool call",
+                "",
+                6.0,
+                Better::Lower,
+                steps,
+            ),
+            claim(
+                "CPU of a plain turn, all processes, 20 at once",
+                "ms",
+                2.5,
+                Better::Lower,
+                rate.values(PLAIN, "cpu").to_vec(),
+            )
+            .unless(spent.clone()),
+            claim(
+                "plain turns a second, 20 at once",
+                "1/s",
+                600.0,
+                Better::Higher,
+                rate.values(PLAIN, "20").to_vec(),
+            )
+            .unless(format!("All processors are busy. {spent}")),
+        ]
     }
 }
 
