@@ -74,12 +74,15 @@ pub async fn reopen(db: &mut PgConnection, task: Uuid) -> Result<(), sqlx::Error
 }
 
 /// Decrements the pending predecessors of this task's successors.
+///
+/// By way of their ids, whatever a server without statistics estimates: a comparison in parentheses (`is true`, a concatenation) is one that
+/// an index can't answer, so that neither all tasks of the DAG nor all edges of this type are read.
 pub async fn unblock_dependents(db: &mut PgConnection, workspace_id: Uuid, task: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.tasks set waits_for = waits_for - 1
-         where waits_for > 0 and dag_id = (select dag_id from kb.tasks where id = $2) and id in (
+         where waits_for > 0 and (dag_id = (select dag_id from kb.tasks where id = $2)) is true and id = any (array(
              select target_id from kb.graph_relationships
-             where project_id = $1 and source_id = $2 and type = 'blocks' and superseded_at is null and deleted_at is null)",
+             where project_id = $1 and source_id = $2 and (type || '') = 'blocks' and superseded_at is null and deleted_at is null))",
         workspace_id,
         task
     )
