@@ -119,6 +119,7 @@ async fn fail_refused_run(services: &Services, job: &ClaimedJob, error: &str) ->
         citations: &[],
         error: Some(&error),
         usage: &run.usage,
+        last_step: None,
         output: None,
     };
     services.execute(&finish).await?;
@@ -293,13 +294,14 @@ async fn end_turn(
     seen: &Seen,
     may_need_summary: bool,
 ) -> Result<Option<Outcome>, AttemptError> {
-    let (status, text, error, usage) = match end {
+    let (status, text, error, usage, last_step) = match end {
         End::Finished {
             status,
             text,
             error,
             usage,
-        } => (status, text, error, usage),
+            last_step,
+        } => (status, text, error, usage, last_step),
         End::Release if rejoin_faults::enabled(Fault::DrainDrops) => return Ok(None),
         End::Release => return Ok(Some(Outcome::Release)),
         End::LeaseLost => return Err(AttemptError::LeaseLost),
@@ -319,6 +321,8 @@ async fn end_turn(
         .as_ref()
         .filter(|_| status == DoneStatus::Completed)
         .and_then(|_| serde_json::from_str(&text).ok());
+    let last_step = last_step.as_deref();
+    let last_step = last_step.map(|step| step.command(run, job.attempt, seen, &[]));
     let command = FinishRun {
         run,
         attempt: job.attempt,
@@ -329,6 +333,7 @@ async fn end_turn(
         citations: &citations,
         error: error.as_ref(),
         usage: &usage,
+        last_step: last_step.as_ref(),
         output: output.as_ref(),
     };
     if services.execute(&command).await? == Finished::HasPending {

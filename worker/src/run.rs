@@ -84,6 +84,7 @@ pub use history::LoadError;
 use history::{InitialMessages, Stored};
 pub use limits::Limits;
 use limits::{Repeats, StopReason};
+use record::StepRecord;
 use output::Fit;
 use selection::Selection;
 use spans::Spans;
@@ -170,6 +171,8 @@ pub struct Execution {
     repair: Option<String>,
     /// The last step has begun: tools are disabled, and the run pauses after it.
     stopping: Option<StopReason>,
+    /// The step that ends the run, to be recorded with the end.
+    last_step: Option<StepRecord>,
     /// The open spans of its model calls and tool calls.
     spans: Spans,
 }
@@ -214,6 +217,7 @@ impl Execution {
             output: output::Output::of(&request.run),
             repair: None,
             may_have_pending,
+            last_step: None,
             spans: Spans::of(request.services.telemetry.clone(), request.trace),
             request,
         }
@@ -250,6 +254,7 @@ impl Execution {
                         }
                         end => end,
                     };
+                    let end = end.with_last_step(self.last_step.take());
                     if let End::Finished { error: Some(error), .. } = &end {
                         // Reported for completeness: the run has ended, whatever the callback returns.
                         let _ = self
@@ -372,13 +377,13 @@ impl Execution {
             };
             return Next::End(self.finished(DoneStatus::Failed, Some(error)));
         }
-        let taken: Vec<i64> = pending.iter().map(|sent| sent.id).collect();
+        let taken = pending.iter().map(|sent| sent.id).collect();
         let said = Message::Assistant {
             text: answer.text,
             tool_calls: calls,
             reasoning: answer.reasoning,
         };
-        if let Err(end) = self.record(said, used, &injected, &taken).await {
+        if let Err(end) = self.record(said, used, injected, taken).await {
             return Next::End(end);
         }
         Next::Step

@@ -7,6 +7,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::run_end::RunEnd;
+use super::record_step::{RecordStep, StepColumns};
 use super::{Command, FencedError};
 use rejoin_event_log::log;
 use rejoin_event_log::stream::Seen;
@@ -47,6 +48,8 @@ pub struct FinishRun<'a> {
     /// Set if failed, or if a limit ended the run.
     pub error: Option<&'a RunError>,
     pub usage: &'a Value,
+    /// The step that ends the run, if it is not recorded yet: one without calls.
+    pub last_step: Option<&'a RecordStep<'a>>,
     /// The structured output, if a schema requires it; `text` is the same as JSON.
     pub output: Option<&'a Value>,
 }
@@ -220,6 +223,60 @@ impl FinishRun<'_> {
             DoneStatus::Failed | DoneStatus::Cancelled | DoneStatus::Paused => json!({ "partial": true }),
         };
         let (types, data) = log::columns(&ending.events);
+        if let Some(step) = self.last_step {
+            let StepColumns {
+                ids,
+                roles,
+                contents,
+                types: step_types,
+                data: step_data,
+            } = step.columns();
+            // If a steering message keeps the run from ending, the step alone is recorded. If an earlier execution of this statement has
+            // ended the run, there is no step to record.
+            return sqlx::query_as!(
+                Found,
+                r#"select f.outcome as "outcome!", f.seq, f.let_go as "let_go!", f.context
+                   from (select) this
+                   left join lateral kb.record_step($1, $2, $23, $3, $4, $5, $24, $25, $26, $27, '{}', '{}', '{}', '{}', $28, $29, $22,
+                                                    $30, $31, $32) step on true
+                   cross join lateral kb.finish_run($1, $2, $3, $4, coalesce(step.seq, $5), $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+                                                    $16, $17, $18, $19, $20, $21, $22) f"#,
+                run.id,
+                self.attempt,
+                run.log_id,
+                run.root_run_id,
+                self.seen.last(),
+                RunState::from(self.status).as_str(),
+                job_state,
+                run.conversation_id.filter(|_| !run.is_sub_agent()),
+                context as _,
+                end.final_message_id,
+                self.text,
+                self.citations() as _,
+                metadata,
+                ending.behind,
+                &types,
+                &data,
+                ending.last_turn,
+                time_mark,
+                end.summary(),
+                self.error.map(|error| error.message.as_str()),
+                self.error.map(|error| error.code.as_str()),
+                self.usage,
+                rejoin_queue::RUN_MAX_ATTEMPTS,
+                step.step_number,
+                &ids,
+                &roles,
+                &contents,
+                &step_types,
+                &step_data,
+                i64::try_from(step.tokens).unwrap_or(i64::MAX),
+                step.cost_usd,
+                step.steering_messages
+            )
+            .fetch_optional(db)
+            .await;
+        }
         sqlx::query_as!(
             Found,
             r#"select outcome as "outcome!", seq, let_go as "let_go!", context

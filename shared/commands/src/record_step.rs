@@ -6,6 +6,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{Command, FencedError};
+use rejoin_event_log::group_commit::Unwritten;
 use rejoin_event_log::log;
 use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
@@ -33,6 +34,8 @@ pub struct RecordStep<'a> {
     pub message_id: Uuid,
     /// 1 for the first model call of the run.
     pub step_number: i32,
+    /// The step's last streamed events, which the writer has given back: they precede its `usage`.
+    pub streamed: &'a [Unwritten],
     /// Messages (limits) inserted before the model was called in this step: (role, content).
     pub injected: &'a [(&'static str, Value)],
     pub assistant: &'a Value,
@@ -78,9 +81,18 @@ impl Command for RecordStep<'_> {
     }
 }
 
+/// The step's messages, and its events.
+pub(super) struct StepColumns {
+    pub ids: Vec<Uuid>,
+    pub roles: Vec<String>,
+    pub contents: Vec<Value>,
+    pub types: Vec<String>,
+    pub data: Vec<String>,
+}
+
 impl RecordStep<'_> {
-    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Recorded>, sqlx::Error> {
-        let run = self.run;
+    /// The arguments of `kb.record_step` that are lists.
+    pub(super) fn columns(&self) -> StepColumns {
         let injected = self.injected.iter();
         let (mut ids, mut roles, mut contents): (Vec<_>, Vec<_>, Vec<_>) = injected
             .map(|(role, content)| (ids::new(), (*role).to_owned(), content.clone()))
@@ -88,12 +100,37 @@ impl RecordStep<'_> {
         ids.push(self.message_id);
         roles.push("assistant".to_owned());
         contents.push(self.assistant.clone());
+        let streamed = self.streamed.iter();
+        let (mut types, mut data): (Vec<_>, Vec<_>) = streamed
+            .map(|event| (event.kind.to_owned(), event.data.clone()))
+            .unzip();
+        if self.publish {
+            let (usage_type, usage) = log::columns(&[self.run.event(self.usage.clone())]);
+            types.extend(usage_type);
+            data.extend(usage);
+        }
+        StepColumns {
+            ids,
+            roles,
+            contents,
+            types,
+            data,
+        }
+    }
+
+    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Recorded>, sqlx::Error> {
+        let run = self.run;
+        let StepColumns {
+            ids,
+            roles,
+            contents,
+            types,
+            data,
+        } = self.columns();
         let calls: Vec<Uuid> = self.calls.iter().map(|call| call.id).collect();
         let call_ids: Vec<String> = self.calls.iter().map(|call| call.call_id.to_owned()).collect();
         let tools: Vec<String> = self.calls.iter().map(|call| call.tool_name.to_owned()).collect();
         let inputs: Vec<Value> = self.calls.iter().map(|call| call.input.clone()).collect();
-        let usage = self.publish.then(|| run.event(self.usage.clone()));
-        let (types, data) = log::columns(usage.as_slice());
         let recorded = sqlx::query!(
             r#"select seq as "seq!", tree_tokens as "tokens!", tree_cost_usd as "cost_usd!", has_pending as "has_pending!"
                from kb.record_step($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)"#,

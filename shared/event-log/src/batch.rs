@@ -110,6 +110,31 @@ impl Batch {
         self.events == 0
     }
 
+    pub fn has(&self, log_id: Uuid) -> bool {
+        self.index.contains_key(&log_id)
+    }
+
+    /// Takes the events of a stream back, at most `max_events`. None: there are more, or other streams have events in its log.
+    pub fn take_back(&mut self, stream: &Arc<RunStream>, max_events: usize) -> Option<Vec<Pending>> {
+        let Some(&at) = self.index.get(&stream.log_id) else {
+            return Some(Vec::new());
+        };
+        let log = &self.logs[at];
+        let is_alone = log.streams.iter().all(|other| Arc::ptr_eq(other, stream));
+        if !is_alone || log.events.len() > max_events {
+            return None;
+        }
+        let log = self.logs.swap_remove(at);
+        self.index.remove(&log.log_id);
+        if let Some(moved) = self.logs.get(at) {
+            self.index.insert(moved.log_id, at);
+        }
+        self.events -= log.events.len();
+        let events: Vec<Pending> = log.events.into_iter().map(|(_, event)| event).collect();
+        self.bytes = self.bytes.saturating_sub(events.iter().map(|event| event.data.len()).sum());
+        Some(events)
+    }
+
     /// The number of events.
     pub fn len(&self) -> usize {
         self.events
@@ -208,6 +233,30 @@ mod tests {
             of_step(2),
         ];
         assert_eq!(batch(&events, 1_000), [merged]);
+    }
+
+    #[test]
+    fn few_events_of_a_stream_alone_in_its_log_are_taken_back() {
+        let (a, b, other) = (stream(Uuid::now_v7()), stream(Uuid::now_v7()), stream(Uuid::now_v7()));
+        let beside_b = Arc::new(RunStream {
+            run_id: Uuid::now_v7(),
+            ..(*b).clone()
+        });
+        let mut batch = Batch::default();
+        for of in [&a, &b, &beside_b, &other] {
+            for _ in 0..3 {
+                batch.take((*of).clone(), Pending::of(&token(of, "x")), 0);
+            }
+        }
+        assert!(batch.take_back(&a, 2).is_none(), "more than two");
+        assert!(batch.take_back(&b, 9).is_none(), "its log has events of another run");
+        assert_eq!(batch.take_back(&a, 3).expect("they are alone").len(), 3);
+        assert_eq!(batch.take_back(&a, 3).expect("none is left").len(), 0);
+        assert_eq!(batch.len(), 9);
+        assert!(batch.has(other.log_id) && !batch.has(a.log_id));
+        batch.take(other.clone(), Pending::of(&token(&other, "y")), 0);
+        let of_other = batch.logs.iter().find(|log| log.log_id == other.log_id);
+        assert_eq!(of_other.expect("it is there").events.len(), 4, "the index follows");
     }
 
     #[test]

@@ -9,6 +9,8 @@
 //! the statement joins the live job by attempt and holds it KEY SHARE until the commit); a flush whose outcome is unknown
 //! is repeated, and writes what is not there (F7), also if the first call arrives after the repeated one.
 //!
+//! A command that follows a run's last events can write them itself ([`EventWriter::take_back`]): one transaction instead of two.
+//!
 //! - here     the queue, the batching loop, retries
 //! - `table`  the statement of a batch
 //! - `model`  the loop under thousands of interleavings, over a failing table (tests)
@@ -17,7 +19,7 @@
 mod model;
 mod table;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +32,7 @@ use tokio::sync::{mpsc, oneshot};
 #[cfg(not(test))]
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::warn;
+use uuid::Uuid;
 
 use super::batch::{Batch, Pending};
 use super::stream::RunStream;
@@ -72,6 +75,8 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(200);
 /// Maximum number of items taken from the queue at once.
 const TAKE: usize = 256;
+/// Maximum number of events that a command writes in place of the writer, which packs many into few rows.
+const TAKEN_BACK: usize = 16;
 
 /// The lease of the run was lost: another attempt may be active, and nothing more may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -85,12 +90,39 @@ enum Item {
     },
     /// Answered when everything before it is committed.
     Flush(Waiting),
+    /// The same, but for events that no flush has begun to write: they are returned.
+    TakeBack(Waiting),
 }
 
-/// A caller waiting until the run's events are committed.
+/// An event that was appended, but not written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unwritten {
+    pub kind: &'static str,
+    /// Its JSON text.
+    pub data: String,
+}
+
+impl From<Pending> for Unwritten {
+    fn from(Pending { kind, data, .. }: Pending) -> Self {
+        Self { kind, data }
+    }
+}
+
+/// A caller waiting until the run's events are committed, or returned.
 struct Waiting {
     stream: Arc<RunStream>,
-    done: oneshot::Sender<Result<(), LeaseLost>>,
+    done: oneshot::Sender<Result<Vec<Unwritten>, LeaseLost>>,
+}
+
+impl Waiting {
+    fn answer(self, unwritten: Vec<Unwritten>) {
+        // The caller may have stopped waiting.
+        let _ = self.done.send(if self.stream.lost.is_cancelled() {
+            Err(LeaseLost)
+        } else {
+            Ok(unwritten)
+        });
+    }
 }
 
 /// Handle to the writer's task. Cheap to clone.
@@ -141,12 +173,26 @@ impl EventWriter {
 
     /// Waits until all events of the run that were appended before are committed.
     pub async fn flush(&self, stream: &Arc<RunStream>) -> Result<(), LeaseLost> {
+        self.ask(stream, Item::Flush).await.map(|_| ())
+    }
+
+    /// Waits until all events of the run that were appended before are committed, but for a few that no flush has begun to write: these are
+    /// returned, and the caller's next command writes them. Nothing may be appended to the stream until it has.
+    pub async fn take_back(&self, stream: &Arc<RunStream>) -> Result<Vec<Unwritten>, LeaseLost> {
+        self.ask(stream, Item::TakeBack).await
+    }
+
+    async fn ask(
+        &self,
+        stream: &Arc<RunStream>,
+        item: impl FnOnce(Waiting) -> Item,
+    ) -> Result<Vec<Unwritten>, LeaseLost> {
         let (done, answer) = oneshot::channel();
         let waiting = Waiting {
             stream: stream.clone(),
             done,
         };
-        self.items.send(Item::Flush(waiting)).await.map_err(|_| LeaseLost)?;
+        self.items.send(item(waiting)).await.map_err(|_| LeaseLost)?;
         answer.await.map_err(|_| LeaseLost)?
     }
 }
@@ -162,9 +208,13 @@ async fn run<S: Store>(flusher: Flusher<S>, options: WriterOptions, mut inbox: m
         options.flush_interval
     };
     let mut last_flush = Instant::now();
+    // The logs of the flush in progress.
+    let mut in_progress: HashSet<Uuid> = HashSet::new();
     // The gathering batch, its waiting callers, and the items just taken from the queue.
     let mut batch = Batch::default();
     let mut waiting: Vec<Waiting> = Vec::new();
+    // Those that wait for the flush in progress, and then take their events back.
+    let mut taking: Vec<Waiting> = Vec::new();
     let mut items = Vec::with_capacity(TAKE);
     let mut closed = false;
     loop {
@@ -174,12 +224,19 @@ async fn run<S: Store>(flusher: Flusher<S>, options: WriterOptions, mut inbox: m
             Some(flusher) = OptionFuture::from(flushing.as_mut()) => {
                 flushing = None;
                 idle = Some(flusher);
+                in_progress.clear();
+                for who in taking.drain(..) {
+                    give_back(&mut batch, who, &mut waiting);
+                }
             }
             n = inbox.recv_many(&mut items, TAKE), if !closed && !batch.is_full(options.max_batch) => {
                 closed = n == 0;
                 for item in items.drain(..) {
                     match item {
                         Item::Event { stream, event } => batch.take(stream, event, options.max_delta_bytes),
+                        Item::TakeBack(who) if in_progress.contains(&who.stream.log_id) => taking.push(who),
+                        Item::TakeBack(who) => give_back(&mut batch, who, &mut waiting),
+                        Item::Flush(who) if is_committed(&who, &batch, &in_progress) => who.answer(Vec::new()),
                         Item::Flush(who) => waiting.push(who),
                     }
                 }
@@ -193,15 +250,11 @@ async fn run<S: Store>(flusher: Flusher<S>, options: WriterOptions, mut inbox: m
         {
             last_flush = Instant::now();
             let (batch, waiting) = (std::mem::take(&mut batch), std::mem::take(&mut waiting));
+            in_progress.extend(batch.logs.iter().map(|of_log| of_log.log_id));
             flushing = Some(Box::pin(async move {
                 flusher.flush(&batch).await;
-                for Waiting { stream, done } in waiting {
-                    // The caller may have stopped waiting.
-                    let _ = done.send(if stream.lost.is_cancelled() {
-                        Err(LeaseLost)
-                    } else {
-                        Ok(())
-                    });
+                for who in waiting {
+                    who.answer(Vec::new());
                 }
                 flusher
             }));
@@ -209,6 +262,20 @@ async fn run<S: Store>(flusher: Flusher<S>, options: WriterOptions, mut inbox: m
         if closed && flushing.is_none() {
             return;
         }
+    }
+}
+
+/// Returns whether nothing of the stream is to be written.
+fn is_committed(who: &Waiting, batch: &Batch, in_progress: &HashSet<Uuid>) -> bool {
+    let log_id = who.stream.log_id;
+    !batch.has(log_id) && !in_progress.contains(&log_id)
+}
+
+/// Gives a caller its events of the gathering batch, or makes it wait until they are committed.
+fn give_back(batch: &mut Batch, who: Waiting, waiting: &mut Vec<Waiting>) {
+    match batch.take_back(&who.stream, TAKEN_BACK) {
+        Some(events) => who.answer(events.into_iter().map(Unwritten::from).collect()),
+        None => waiting.push(who),
     }
 }
 

@@ -33,6 +33,8 @@ pub struct TurnRecords {
     pub role: Option<String>,
     /// Whether steering messages have arrived before the turn began.
     pub has_pending: bool,
+    /// Whether the workspace's graph has objects.
+    pub has_objects: bool,
 }
 
 /// An earlier message of the conversation, as a model needs it.
@@ -83,7 +85,9 @@ pub async fn of_run(db: impl PgExecutor<'_>, run_id: Uuid, history: i64) -> Resu
                       from kb.model_prices p where p.project_id = r.project_id
                   ), '[]') as "prices!",
                   case when r.user_id is not null then kb.member_role(r.project_id, r.user_id) end as role,
-                  exists (select from kb.run_inbox i where i.run_id = r.id) as "has_pending!"
+                  exists (select from kb.run_inbox i where i.run_id = r.id) as "has_pending!",
+                  exists (select from kb.graph_objects g
+                          where g.project_id = r.project_id and g.superseded_at is null and g.deleted_at is null) as "has_objects!"
            from kb.agent_runs r
            left join kb.chat_conversations c on c.id = r.conversation_id
            left join kb.chat_messages m on m.id = r.message_id
@@ -128,6 +132,7 @@ pub async fn of_run(db: impl PgExecutor<'_>, run_id: Uuid, history: i64) -> Resu
         prices: decode(row.prices)?,
         role: row.role,
         has_pending: row.has_pending,
+        has_objects: row.has_objects,
     })
 }
 

@@ -103,6 +103,7 @@ async fn fail_dead_job(services: &Services, job: &DeadJob) -> Result<(), String>
         citations: &[],
         error: Some(&error),
         usage: &json!(run.usage),
+        last_step: None,
         output: None,
     };
     match services.execute(&finish).await {

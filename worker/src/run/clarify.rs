@@ -105,7 +105,7 @@ impl Execution {
             tool_calls: calls,
             reasoning: None,
         };
-        self.record(asked, used, &[], &[]).await?;
+        self.record(asked, used, Vec::new(), Vec::new()).await?;
         Ok(true)
     }
 

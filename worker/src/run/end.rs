@@ -6,6 +6,7 @@ use rejoin_types::events::DoneStatus;
 use serde_json::Value;
 
 use super::Execution;
+use super::record::StepRecord;
 use super::limits::{Limits, StopReason};
 
 /// The end of the loop.
@@ -17,6 +18,8 @@ pub enum End {
         text: String,
         error: Option<RunError>,
         usage: Option<Value>,
+        /// The step that ends it, if it is not recorded yet.
+        last_step: Option<Box<StepRecord>>,
     },
     /// The worker drains; another one continues.
     Release,
@@ -44,7 +47,15 @@ impl End {
             text: String::new(),
             error: Some(error),
             usage: None,
+            last_step: None,
         }
+    }
+
+    pub(super) fn with_last_step(mut self, step: Option<StepRecord>) -> Self {
+        if let End::Finished { last_step, .. } = &mut self {
+            *last_step = step.map(Box::new);
+        }
+        self
     }
 }
 
@@ -65,6 +76,7 @@ impl Execution {
             text: self.reply.clone(),
             error,
             usage: Some(self.usage()),
+            last_step: None,
         }
     }
 
@@ -79,6 +91,7 @@ impl Execution {
             text: self.reply.clone(),
             error: Some(error),
             usage: Some(self.usage()),
+            last_step: None,
         }
     }
 

@@ -88,7 +88,7 @@ pub async fn initial_messages(
     let (prompt, citations) = match definition {
         Some(definition) => (whole_prompt(services, run, definition).await?, Vec::new()),
         None if run.task_id.is_some() => (SELECT_PROMPT.to_owned(), Vec::new()),
-        None => plain_prompt(services, run).await,
+        None => plain_prompt(services, run, records.has_objects).await,
     };
     let System {
         text,
@@ -294,22 +294,11 @@ async fn whole_prompt(services: &Services, run: &Run, definition: &AgentDefiniti
 }
 
 /// Returns the prompt with the hits of one search of the graph. A failed search omits the context, not the answer.
-async fn plain_prompt(services: &Services, run: &Run) -> (String, Vec<Value>) {
-    let scope = Scope::default();
-    let found = search::search(
-        &services.db.pool_sqlx,
-        run.workspace_id,
-        &run.input,
-        &scope,
-        services.config.search_hits,
-    )
-    .await;
-    let hits = match found {
-        Ok(found) => found.hits,
-        Err(error) => {
-            warn!(%error, "the search for context failed; answering without it");
-            Vec::new()
-        }
+async fn plain_prompt(services: &Services, run: &Run, has_objects: bool) -> (String, Vec<Value>) {
+    let hits = if has_objects {
+        hits_of(services, run).await
+    } else {
+        Vec::new()
     };
     let mut prompt =
         "You answer a user's questions. If the context below fits the question, base your answer on it and cite its \
@@ -341,6 +330,24 @@ async fn plain_prompt(services: &Services, run: &Run) -> (String, Vec<Value>) {
         }));
     }
     (prompt, citations)
+}
+
+async fn hits_of(services: &Services, run: &Run) -> Vec<search::Hit> {
+    let found = search::search(
+        &services.db.pool_sqlx,
+        run.workspace_id,
+        &run.input,
+        &Scope::default(),
+        services.config.search_hits,
+    )
+    .await;
+    match found {
+        Ok(found) => found.hits,
+        Err(error) => {
+            warn!(%error, "the search for context failed; answering without it");
+            Vec::new()
+        }
+    }
 }
 
 /// Returns the citations in the turn's `meta`: the assistant's message keeps them.

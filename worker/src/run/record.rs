@@ -1,40 +1,91 @@
 //! Stores a step before it is acted upon, and the run's usage; and, for development, how decisions were made.
 
 use rejoin_commands::{AskedCall, RecordStep};
-use rejoin_event_log::group_commit::LeaseLost;
+use rejoin_event_log::group_commit::{LeaseLost, Unwritten};
+use rejoin_event_log::stream::Seen;
 use rejoin_faults::Fault;
 use rejoin_model_client::{Message, ToolCall, Usage, is_language_model};
 use rejoin_models::Tokens;
 use rejoin_models::tokens::estimate;
+use rejoin_runs::runs::Run;
 use rejoin_tools::SharedTool;
 use rejoin_types::events::Kind;
 use rejoin_types::ids;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::answer::Answer;
-use super::{End, Execution, history};
+use super::{End, ExecuteRequest, Execution, history};
 use crate::publish::StreamEvent;
 
+/// What is recorded of a step besides its calls.
+#[derive(Debug)]
+pub struct StepRecord {
+    message_id: Uuid,
+    step_number: i32,
+    streamed: Vec<Unwritten>,
+    injected: Vec<(&'static str, Value)>,
+    assistant: Value,
+    usage: Kind,
+    usage_json: Value,
+    tokens: u64,
+    cost_usd: f64,
+    steering_messages: Vec<i64>,
+    publish: bool,
+}
+
+impl StepRecord {
+    pub fn command<'a>(
+        &'a self,
+        run: &'a Run,
+        attempt: i32,
+        seen: &'a Seen,
+        calls: &'a [AskedCall<'a>],
+    ) -> RecordStep<'a> {
+        RecordStep {
+            run,
+            attempt,
+            seen,
+            message_id: self.message_id,
+            step_number: self.step_number,
+            streamed: &self.streamed,
+            injected: &self.injected,
+            assistant: &self.assistant,
+            calls,
+            usage: self.usage.clone(),
+            usage_json: &self.usage_json,
+            tokens: self.tokens,
+            cost_usd: self.cost_usd,
+            steering_messages: &self.steering_messages,
+            publish: self.publish,
+        }
+    }
+}
+
 impl Execution {
-    /// Stores the step: the assistant's message, its calls as pending, the counters, `usage`.
+    /// Stores the step: the assistant's message, its calls as pending, the counters, `usage`. A step that ends the run is kept, to be stored
+    /// with the end.
     pub(super) async fn record(
         &mut self,
         message: Message,
         used: Usage,
-        injected: &[(&'static str, Value)],
-        steering_messages: &[i64],
+        injected: Vec<(&'static str, Value)>,
+        steering_messages: Vec<i64>,
     ) -> Result<(), End> {
         let calls = match &message {
             Message::Assistant { tool_calls, .. } => tool_calls.clone(),
             Message::User { .. } | Message::ToolResult { .. } => Vec::new(),
         };
         let ids: Vec<_> = calls.iter().map(|_| ids::new()).collect();
-        // Streamed events are committed before the step: `reset` then discards nothing of it.
-        if !rejoin_faults::enabled(Fault::SettleBeforeEvents)
-            && let Err(LeaseLost) = self.request.services.writer.flush(&self.request.stream).await
-        {
-            return Err(End::LeaseLost);
-        }
+        // Streamed events are committed before the step, or with it: `reset` then discards nothing of it.
+        let streamed = if rejoin_faults::enabled(Fault::SettleBeforeEvents) {
+            Vec::new()
+        } else {
+            match self.request.services.writer.take_back(&self.request.stream).await {
+                Ok(streamed) => streamed,
+                Err(LeaseLost) => return Err(End::LeaseLost),
+            }
+        };
         let asked: Vec<AskedCall<'_>> = calls
             .iter()
             .zip(&ids)
@@ -45,17 +96,13 @@ impl Execution {
                 input: &call.arguments,
             })
             .collect();
-        let usage_json = self.usage();
         let total = self.totals.usage;
-        let command = RecordStep {
-            run: &self.request.run,
-            attempt: self.request.attempt,
-            seen: &self.request.stream.seen,
+        let record = StepRecord {
             message_id: ids::new(),
             step_number: self.step,
+            streamed,
             injected,
-            assistant: &json!(message),
-            calls: &asked,
+            assistant: json!(message),
             usage: Kind::Usage {
                 input_tokens: total.input_tokens,
                 output_tokens: total.output_tokens,
@@ -66,19 +113,38 @@ impl Execution {
                 cost_usd: self.totals.cost_usd,
                 steps: self.step,
             },
-            usage_json: &usage_json,
+            usage_json: self.usage(),
             tokens: used.input_tokens + used.output_tokens,
             cost_usd: self.cost_usd(&used).unwrap_or_default(),
             steering_messages,
             publish: self.request.callback.is_some(),
         };
-        let recorded = self.request.services.execute(&command).await;
-        let recorded = recorded.map_err(|error| self.infrastructure(error))?;
-        self.tree = recorded.tree;
-        self.may_have_pending = recorded.has_pending;
+        if calls.is_empty() && self.ends_with_its_answer() {
+            // A steering message is found by the end.
+            self.may_have_pending = false;
+            self.last_step = Some(record);
+        } else {
+            let ExecuteRequest {
+                services,
+                run,
+                attempt,
+                stream,
+                ..
+            } = &self.request;
+            let recorded = services.execute(&record.command(run, *attempt, &stream.seen, &asked)).await;
+            let recorded = recorded.map_err(|error| self.infrastructure(error))?;
+            self.tree = recorded.tree;
+            self.may_have_pending = recorded.has_pending;
+        }
         self.open_calls = history::as_rows(&self.request.run, self.step, &calls, &ids);
         self.messages.push(message);
         Ok(())
+    }
+
+    /// Returns whether an answer without calls ends the run, with one statement.
+    fn ends_with_its_answer(&self) -> bool {
+        let run = &self.request.run;
+        self.stopping.is_none() && self.output.is_none() && run.parent_run_id.is_none() && run.task_id.is_none()
     }
 
     /// Returns the run's usage, as stored and sent in `done`.

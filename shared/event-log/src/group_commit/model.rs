@@ -95,23 +95,25 @@ impl Server {
         })
     }
 
-    /// A command of the attempt appends an event, while the outcome of a flush may be unknown.
-    async fn command(&self, stream: &RunStream) {
+    /// A command of the attempt appends these events and one of its own, while the outcome of a flush may be unknown. Returns false if the
+    /// lease is lost.
+    async fn command(&self, stream: &RunStream, texts: Vec<String>) -> bool {
         let _locks = self.locks.lock().await;
         self.rows(|rows| {
             if rows.taken.get(&stream.run_id).is_some_and(|n| *n >= stream.attempt) {
-                return;
+                return false;
             }
             let of_log = rows.logs.entry(stream.log_id).or_default();
-            of_log.push(ModelRow {
+            of_log.extend(texts.into_iter().chain([String::new()]).map(|text| ModelRow {
                 flush_id: 0,
                 run: stream.run_id,
                 attempt: stream.attempt,
-                text: String::new(),
-            });
+                text,
+            }));
             stream.seen.advance(number(of_log.len()));
             rows.woken.insert(stream.log_id, of_log.len());
-        });
+            true
+        })
     }
 
     /// Executes a transaction, from its arrival to its end.
@@ -161,6 +163,11 @@ impl Server {
     }
 }
 
+fn text_of(token: &str) -> String {
+    let token: Value = serde_json::from_str(token).expect("it is JSON");
+    token["token"].as_str().map(str::to_owned).expect("it is a token")
+}
+
 fn number(len: usize) -> i64 {
     i64::try_from(len).unwrap_or(i64::MAX)
 }
@@ -193,12 +200,6 @@ impl Store for Connection {
         if once_in(8) {
             return Err("no connection");
         }
-        let text = |data: &str| {
-            serde_json::from_str::<Value>(data).expect("it is JSON")["token"]
-                .as_str()
-                .map(str::to_owned)
-                .expect("it is a token")
-        };
         let of_stream = |log: &OfLog, nth: usize, known: i64| Appended {
             stream: log.streams[nth].clone(),
             known,
@@ -206,7 +207,7 @@ impl Store for Connection {
                 .events
                 .iter()
                 .filter(|(of, _)| *of == nth)
-                .map(|(_, event)| text(&event.data))
+                .map(|(_, event)| text_of(&event.data))
                 .collect(),
         };
         let mut known = flush.known.iter();
@@ -268,7 +269,17 @@ async fn attempt(server: Server, writer: EventWriter, stream: Arc<RunStream>) ->
         }
         appended.push_str(&token);
         if once_in(4) {
-            server.command(&stream).await;
+            server.command(&stream, Vec::new()).await;
+        }
+        if once_in(4) {
+            let Ok(unwritten) = writer.take_back(&stream).await else {
+                return appended;
+            };
+            let texts = unwritten.iter().map(|event| text_of(&event.data)).collect();
+            if !server.command(&stream, texts).await {
+                return appended;
+            }
+            assert_eq!(server.text_of(&stream), appended, "all of it is written, by the writer or by the command");
         }
         if i + 1 == EVENTS || once_in(4) {
             if writer.flush(&stream).await.is_err() {

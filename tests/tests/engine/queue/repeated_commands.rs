@@ -4,6 +4,7 @@ use rejoin_commands::{
     AskedCall, Begun, CancelRun, Command, FencedError, FinishRun, Finished, PostMessage, RecordStep, StartRun, Started,
     ToolEnded, ToolStarted,
 };
+use rejoin_event_log::group_commit::Unwritten;
 use rejoin_event_log::log;
 use rejoin_event_log::stream::Seen;
 use rejoin_runs::runs::{self, Run};
@@ -79,6 +80,7 @@ fn step<'a>(
         seen,
         message_id: ids::new(),
         step_number: 1,
+        streamed: &[],
         injected: &[],
         assistant: usage,
         calls,
@@ -184,6 +186,7 @@ async fn a_repeated_command_has_no_further_effect() {
         citations: &[],
         error: None,
         usage: &json!({}),
+        last_step: None,
         output: None,
     };
     assert!(matches!(execute(&db, &finish).await, Finished::Ended(_)));
@@ -222,6 +225,7 @@ async fn a_command_writes_nothing_to_a_log_that_lost_its_end() {
         citations: &[],
         error: None,
         usage: &json!({}),
+        last_step: None,
         output: None,
     };
     let lost = rejoin_commands::execute_patiently(&db.pool, &finish).await;
@@ -277,4 +281,63 @@ async fn a_call_begun_before_its_run_was_cancelled_has_begun() {
     assert!(!begins(&asked[1], false).await, "readers have nothing of it");
     assert!(!begins(&asked[2], true).await, "it has not begun");
     assert_eq!(records(&db, posted.conversation_id, posted.run_id).await, before);
+}
+
+/// Steered at the last moment, the run goes on: the step alone is recorded.
+#[tokio::test]
+async fn the_last_step_is_recorded_with_the_end() {
+    for is_steered in [false, true] {
+        let db = support::database().await;
+        let posted = rejoin_commands::execute(&db.pool, &PostMessage::new(db.owner(), "hello"))
+            .await
+            .expect("it is posted");
+        let job = claim(&db, 1).await.remove(0);
+        let queued = runs::get(&db.pool, posted.run_id)
+            .await
+            .expect("a read")
+            .expect("a run");
+        let Begun { run, .. } = execute(&db, &start(&queued, job.attempt)).await;
+        if is_steered {
+            sqlx::query("insert into kb.run_inbox (run_id, content) values ($1, 'and faster')")
+                .bind(run.id)
+                .execute(&db.pool)
+                .await
+                .expect("it is steered");
+        }
+        let (seen, usage) = (Seen::through(2), json!({}));
+        let streamed = ["ans", "wer"].map(|token| Unwritten {
+            kind: "token",
+            data: json!({ "token": token }).to_string(),
+        });
+        let step = RecordStep {
+            streamed: &streamed,
+            ..step(&run, job.attempt, &seen, &[], &usage)
+        };
+        let finish = FinishRun {
+            run: &run,
+            attempt: job.attempt,
+            seen: &seen,
+            message_id: ids::new(),
+            status: DoneStatus::Completed,
+            text: "answer",
+            citations: &[],
+            error: None,
+            usage: &usage,
+            last_step: Some(&step),
+            output: None,
+        };
+        let ended = execute(&db, &finish).await;
+        assert_eq!(ended == Finished::HasPending, is_steered);
+        let before = records(&db, posted.conversation_id, posted.run_id).await;
+        let last: &[&str] = if is_steered { &[] } else { &["message", "done"] };
+        assert_eq!(
+            before.0,
+            [&["message", "meta", "token", "token", "limit"][..], last].concat()
+        );
+        assert_eq!(before.1["run"]["step_count"], 1);
+        let messages = before.1["messages"].as_array().map(Vec::len);
+        assert_eq!(messages, Some(3), "system, user, and the step's");
+        assert_eq!(execute(&db, &finish).await == Finished::HasPending, is_steered);
+        assert_eq!(records(&db, posted.conversation_id, posted.run_id).await, before);
+    }
 }
