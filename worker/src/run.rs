@@ -84,8 +84,8 @@ pub use history::LoadError;
 use history::{InitialMessages, Stored};
 pub use limits::Limits;
 use limits::{Repeats, StopReason};
-use record::StepRecord;
 use output::Fit;
+use record::StepRecord;
 use selection::Selection;
 use spans::Spans;
 

@@ -1,8 +1,10 @@
-//! Writes events like a worker: one event writer for all runs of the process, with the product's own settings.
+//! Writes events like a worker: one event writer for all runs of the process, with the product's own settings: REJOIN_FLUSH_MS and
+//! REJOIN_PARALLEL_FLUSHES of the environment, or their defaults.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use rejoin_db::config::DatabaseArgs;
 use rejoin_db::{Db, Role};
 use rejoin_event_log::EventWriter;
@@ -36,7 +38,7 @@ impl Sink {
         });
         Ok(Self {
             streams: streams.collect(),
-            writer: EventWriter::start(db, bus, WriterOptions::default()),
+            writer: EventWriter::start(db, bus, options()?),
         })
     }
 
@@ -53,6 +55,24 @@ impl Sink {
     }
 
     pub(super) async fn finish(&mut self) -> Result<()> {
-        Ok(self.writer.flush(&self.streams[0]).await?)
+        for stream in &self.streams {
+            self.writer.flush(stream).await?;
+        }
+        Ok(())
     }
+}
+
+fn options() -> Result<WriterOptions> {
+    let number = |name: &str| match std::env::var(name) {
+        Ok(value) => value.parse().with_context(|| format!("{name}={value}")).map(Some),
+        Err(_) => Ok(None),
+    };
+    let mut options = WriterOptions::default();
+    if let Some(ms) = number("REJOIN_FLUSH_MS")? {
+        options.flush_interval = Duration::from_millis(ms);
+    }
+    if let Some(flushes) = number("REJOIN_PARALLEL_FLUSHES")? {
+        options.parallel_flushes = usize::try_from(flushes)?;
+    }
+    Ok(options)
 }

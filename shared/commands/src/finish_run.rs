@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::record_step::RecordStep;
 use super::run_end::RunEnd;
-use super::record_step::{RecordStep, StepColumns};
 use super::{Command, FencedError};
 use rejoin_event_log::log;
 use rejoin_event_log::stream::Seen;
@@ -223,64 +223,14 @@ impl FinishRun<'_> {
             DoneStatus::Failed | DoneStatus::Cancelled | DoneStatus::Paused => json!({ "partial": true }),
         };
         let (types, data) = log::columns(&ending.events);
-        if let Some(step) = self.last_step {
-            let StepColumns {
-                ids,
-                roles,
-                contents,
-                types: step_types,
-                data: step_data,
-            } = step.columns();
-            // If a steering message keeps the run from ending, the step alone is recorded. If an earlier execution of this statement has
-            // ended the run, there is no step to record.
-            return sqlx::query_as!(
-                Found,
-                r#"select f.outcome as "outcome!", f.seq, f.let_go as "let_go!", f.context
-                   from (select) this
-                   left join lateral kb.record_step($1, $2, $23, $3, $4, $5, $24, $25, $26, $27, '{}', '{}', '{}', '{}', $28, $29, $22,
-                                                    $30, $31, $32) step on true
-                   cross join lateral kb.finish_run($1, $2, $3, $4, coalesce(step.seq, $5), $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-                                                    $16, $17, $18, $19, $20, $21, $22) f"#,
-                run.id,
-                self.attempt,
-                run.log_id,
-                run.root_run_id,
-                self.seen.last(),
-                RunState::from(self.status).as_str(),
-                job_state,
-                run.conversation_id.filter(|_| !run.is_sub_agent()),
-                context as _,
-                end.final_message_id,
-                self.text,
-                self.citations() as _,
-                metadata,
-                ending.behind,
-                &types,
-                &data,
-                ending.last_turn,
-                time_mark,
-                end.summary(),
-                self.error.map(|error| error.message.as_str()),
-                self.error.map(|error| error.code.as_str()),
-                self.usage,
-                rejoin_queue::RUN_MAX_ATTEMPTS,
-                step.step_number,
-                &ids,
-                &roles,
-                &contents,
-                &step_types,
-                &step_data,
-                i64::try_from(step.tokens).unwrap_or(i64::MAX),
-                step.cost_usd,
-                step.steering_messages
-            )
-            .fetch_optional(db)
-            .await;
-        }
+        let step = self.last_step.map(|step| (step, step.columns()));
+        let step = step.as_ref();
+        let columns = step.map(|(_, columns)| columns);
         sqlx::query_as!(
             Found,
             r#"select outcome as "outcome!", seq, let_go as "let_go!", context
-               from kb.finish_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)"#,
+               from kb.finish_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+                                  $23, $24, $25, $26, $27, $28, $29, $30, $31, $32)"#,
             run.id,
             self.attempt,
             run.log_id,
@@ -302,7 +252,17 @@ impl FinishRun<'_> {
             end.summary(),
             self.error.map(|error| error.message.as_str()),
             self.error.map(|error| error.code.as_str()),
-            self.usage
+            self.usage,
+            step.map(|_| rejoin_queue::RUN_MAX_ATTEMPTS),
+            step.map(|(step, _)| step.step_number),
+            columns.map(|columns| columns.ids.as_slice()) as _,
+            columns.map(|columns| columns.roles.as_slice()) as _,
+            columns.map(|columns| columns.contents.as_slice()) as _,
+            columns.map(|columns| columns.types.as_slice()) as _,
+            columns.map(|columns| columns.data.as_slice()) as _,
+            step.map_or(0, |(step, _)| i64::try_from(step.tokens).unwrap_or(i64::MAX)),
+            step.map_or(0.0, |(step, _)| step.cost_usd),
+            step.map_or(&[][..], |(step, _)| step.steering_messages)
         )
         .fetch_optional(db)
         .await

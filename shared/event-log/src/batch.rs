@@ -70,6 +70,12 @@ pub(super) struct OfLog {
     pub events: Vec<(usize, Pending)>,
 }
 
+impl OfLog {
+    fn bytes(&self) -> usize {
+        self.events.iter().map(|(_, event)| event.data.len()).sum()
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub logs: Vec<OfLog>,
@@ -81,7 +87,6 @@ pub(super) struct Batch {
 impl Batch {
     /// Adds an event, or merges it into the log's last one if that stays within `max_delta_bytes` of text.
     pub fn take(&mut self, stream: Arc<RunStream>, event: Pending, max_delta_bytes: usize) {
-        self.bytes += event.data.len();
         let at = *self.index.entry(stream.log_id).or_insert_with(|| {
             self.logs.push(OfLog {
                 log_id: stream.log_id,
@@ -98,10 +103,14 @@ impl Batch {
         });
         if let Some((last_of, last)) = log.events.last_mut()
             && *last_of == of
-            && last.absorb(&event, max_delta_bytes)
         {
-            return;
+            let before = last.data.len();
+            if last.absorb(&event, max_delta_bytes) {
+                self.bytes += last.data.len() - before;
+                return;
+            }
         }
+        self.bytes += event.data.len();
         log.events.push((of, event));
         self.events += 1;
     }
@@ -114,6 +123,40 @@ impl Batch {
         self.index.contains_key(&log_id)
     }
 
+    pub fn log_ids(&self) -> impl Iterator<Item = Uuid> {
+        self.logs.iter().map(|of_log| of_log.log_id)
+    }
+
+    /// Moves the events of these logs to a batch that has none of them.
+    pub fn move_logs(&mut self, logs: &[Uuid], to: &mut Batch) {
+        if self.is_empty() {
+            return;
+        }
+        for log_id in logs {
+            if let Some(&at) = self.index.get(log_id) {
+                to.add(self.remove(at));
+            }
+        }
+    }
+
+    fn add(&mut self, log: OfLog) {
+        self.events += log.events.len();
+        self.bytes += log.bytes();
+        self.index.insert(log.log_id, self.logs.len());
+        self.logs.push(log);
+    }
+
+    fn remove(&mut self, at: usize) -> OfLog {
+        let log = self.logs.swap_remove(at);
+        self.index.remove(&log.log_id);
+        if let Some(moved) = self.logs.get(at) {
+            self.index.insert(moved.log_id, at);
+        }
+        self.events -= log.events.len();
+        self.bytes -= log.bytes();
+        log
+    }
+
     /// Takes the events of a stream back, at most `max_events`. None: there are more, or other streams have events in its log.
     pub fn take_back(&mut self, stream: &Arc<RunStream>, max_events: usize) -> Option<Vec<Pending>> {
         let Some(&at) = self.index.get(&stream.log_id) else {
@@ -124,15 +167,8 @@ impl Batch {
         if !is_alone || log.events.len() > max_events {
             return None;
         }
-        let log = self.logs.swap_remove(at);
-        self.index.remove(&log.log_id);
-        if let Some(moved) = self.logs.get(at) {
-            self.index.insert(moved.log_id, at);
-        }
-        self.events -= log.events.len();
-        let events: Vec<Pending> = log.events.into_iter().map(|(_, event)| event).collect();
-        self.bytes = self.bytes.saturating_sub(events.iter().map(|event| event.data.len()).sum());
-        Some(events)
+        let events = self.remove(at).events.into_iter();
+        Some(events.map(|(_, event)| event).collect())
     }
 
     /// The number of events.
@@ -257,6 +293,14 @@ mod tests {
         batch.take(other.clone(), Pending::of(&token(&other, "y")), 0);
         let of_other = batch.logs.iter().find(|log| log.log_id == other.log_id);
         assert_eq!(of_other.expect("it is there").events.len(), 4, "the index follows");
+        // An empty batch that counts as full would never be written.
+        let mut merged = Batch::default();
+        for _ in 0..3 {
+            merged.take(a.clone(), Pending::of(&token(&a, "merged")), 1_000);
+        }
+        assert!(merged.bytes > 0);
+        assert_eq!(merged.take_back(&a, 3).expect("they are alone").len(), 1);
+        assert_eq!((merged.len(), merged.bytes), (0, 0));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use rejoin_types::events::DoneStatus;
 use serde_json::Value;
 
 use super::Execution;
-use super::record::StepRecord;
 use super::limits::{Limits, StopReason};
+use super::record::StepRecord;
 
 /// The end of the loop.
 #[derive(Debug)]

@@ -131,7 +131,9 @@ impl Execution {
                 stream,
                 ..
             } = &self.request;
-            let recorded = services.execute(&record.command(run, *attempt, &stream.seen, &asked)).await;
+            let recorded = services
+                .execute(&record.command(run, *attempt, &stream.seen, &asked))
+                .await;
             let recorded = recorded.map_err(|error| self.infrastructure(error))?;
             self.tree = recorded.tree;
             self.may_have_pending = recorded.has_pending;

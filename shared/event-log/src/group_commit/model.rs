@@ -246,14 +246,15 @@ fn stream((run_id, log_id): (Uuid, Uuid), attempt: i32, known: i64) -> Arc<RunSt
 
 /// A worker, with its writer.
 fn worker(server: &Server) -> (EventWriter, JoinHandle<()>) {
-    let connection = Connection { server: server.clone() };
+    let connections = (0..1 + any(2)).map(|_| Connection { server: server.clone() });
     let options = WriterOptions {
         flush_interval: Duration::from_millis(5),
+        parallel_flushes: 2,
         max_batch: 3,
         max_queued: 4,
         max_delta_bytes: if once_in(2) { 0 } else { 8 },
     };
-    let (writer, running) = EventWriter::over(connection, Arc::new(server.clone()), options);
+    let (writer, running) = EventWriter::over(connections.collect(), Arc::new(server.clone()), options);
     (writer, spawn(running))
 }
 
@@ -279,7 +280,11 @@ async fn attempt(server: Server, writer: EventWriter, stream: Arc<RunStream>) ->
             if !server.command(&stream, texts).await {
                 return appended;
             }
-            assert_eq!(server.text_of(&stream), appended, "all of it is written, by the writer or by the command");
+            assert_eq!(
+                server.text_of(&stream),
+                appended,
+                "all of it is written, by the writer or by the command"
+            );
         }
         if i + 1 == EVENTS || once_in(4) {
             if writer.flush(&stream).await.is_err() {

@@ -20,8 +20,8 @@ const STEPS: usize = 4;
 
 const TOOLS: [&str; 2] = ["list_entity_types", "schema_version"];
 
-/// Statements of a turn without an agent, of API and worker: 19.
-const PLAIN_MAX: i64 = 20;
+/// Statements of a turn without an agent, of API and worker.
+const PLAIN_MAX: i64 = 14;
 /// Statements of one tool step. The target is 6.
 const TOOL_STEP_MAX: i64 = 3;
 
