@@ -19,7 +19,6 @@
 //! - `runs`       runs held by a worker: logs with claimed jobs
 //! - `follow`     a tailing connection, as in an API process
 //! - `limits`     raw limits, measured in the same run: COPY, commits, fsync, loopback
-//! - `report`     docs/reports/performance.md, generated from the results
 //!
 //! What is measured is kept in the tables of `rejoin_bench_tables`, which also draws and prints them, and calculates with them.
 //!
@@ -40,7 +39,6 @@ mod posted;
 mod process;
 mod producer;
 mod product;
-mod report;
 mod runs;
 mod scenario;
 mod scenarios;
@@ -49,7 +47,7 @@ mod server;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use rejoin_bench_tables::{capacity, compare, here, machine, print, results, svg};
+use rejoin_bench_tables::{capacity, compare, here, machine, print, report, results, svg};
 
 #[derive(Debug, Parser)]
 #[command(about = "Measures Rejoin beside its peers and its limits")]
@@ -94,7 +92,11 @@ async fn main() -> anyhow::Result<()> {
             }
             Ok(())
         }
-        Verb::Report(arguments) => report::write(&arguments),
+        Verb::Report(arguments) => {
+            let scenarios = scenarios::all();
+            let order: Vec<&str> = scenarios.iter().map(|scenario| scenario.name()).collect();
+            report::write(&arguments, &order)
+        }
         Verb::Capacity(arguments) => capacity::write(&arguments),
         Verb::Model { address } => model::serve(&address).await,
         Verb::Compare(arguments) => compare::run(&arguments),

@@ -125,10 +125,6 @@ pub struct WorkerConfig {
     #[arg(long, env = "REJOIN_FLUSH_MS", default_value_t = 5)]
     pub flush_ms: u64,
 
-    /// Maximum number of group commits of events in progress at the same time
-    #[arg(long, env = "REJOIN_PARALLEL_FLUSHES", default_value_t = 2)]
-    pub parallel_flushes: usize,
-
     /// Retention of completed and cancelled jobs, in hours; 0: completed jobs are deleted at once
     #[arg(long, env = "REJOIN_KEEP_JOBS_H", default_value_t = 24)]
     pub keep_jobs_h: u64,
@@ -232,7 +228,6 @@ impl WorkerConfig {
             tool_timeout_s: 60,
             drain_s: 25,
             flush_ms: 5,
-            parallel_flushes: 2,
             keep_jobs_h: 24,
             keep_dead_jobs_h: 24 * 30,
             keep_consoles_d: 30.0,
@@ -274,7 +269,6 @@ impl WorkerConfig {
     pub fn writer(&self) -> WriterOptions {
         WriterOptions {
             flush_interval: Duration::from_millis(self.flush_ms),
-            parallel_flushes: self.parallel_flushes,
             ..WriterOptions::default()
         }
     }

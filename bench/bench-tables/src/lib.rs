@@ -6,6 +6,7 @@
 //! - `here`     this machine, the commit and the date
 //! - `print`    tables for a terminal
 //! - `svg`      plots
+//! - `report`   docs/reports/performance.md, generated from the results
 //! - `capacity` a model of large fleets from measured costs
 //! - `compare`  compares two results
 #![expect(
@@ -18,5 +19,6 @@ pub mod compare;
 pub mod here;
 pub mod machine;
 pub mod print;
+pub mod report;
 pub mod results;
 pub mod svg;

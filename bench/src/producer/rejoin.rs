@@ -1,5 +1,5 @@
-//! Writes events like a worker: one event writer for all runs of the process, with the product's own settings: REJOIN_FLUSH_MS and
-//! REJOIN_PARALLEL_FLUSHES of the environment, or their defaults.
+//! Writes events like a worker: one event writer for all runs of the process, with the product's own settings: REJOIN_FLUSH_MS of
+//! the environment, or its default.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,16 +63,10 @@ impl Sink {
 }
 
 fn options() -> Result<WriterOptions> {
-    let number = |name: &str| match std::env::var(name) {
-        Ok(value) => value.parse().with_context(|| format!("{name}={value}")).map(Some),
-        Err(_) => Ok(None),
-    };
     let mut options = WriterOptions::default();
-    if let Some(ms) = number("REJOIN_FLUSH_MS")? {
+    if let Ok(ms) = std::env::var("REJOIN_FLUSH_MS") {
+        let ms = ms.parse().with_context(|| format!("REJOIN_FLUSH_MS={ms}"))?;
         options.flush_interval = Duration::from_millis(ms);
-    }
-    if let Some(flushes) = number("REJOIN_PARALLEL_FLUSHES")? {
-        options.parallel_flushes = usize::try_from(flushes)?;
     }
     Ok(options)
 }

@@ -70,12 +70,6 @@ pub(super) struct OfLog {
     pub events: Vec<(usize, Pending)>,
 }
 
-impl OfLog {
-    fn bytes(&self) -> usize {
-        self.events.iter().map(|(_, event)| event.data.len()).sum()
-    }
-}
-
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub logs: Vec<OfLog>,
@@ -123,29 +117,6 @@ impl Batch {
         self.index.contains_key(&log_id)
     }
 
-    pub fn log_ids(&self) -> impl Iterator<Item = Uuid> {
-        self.logs.iter().map(|of_log| of_log.log_id)
-    }
-
-    /// Moves the events of these logs to a batch that has none of them.
-    pub fn move_logs(&mut self, logs: &[Uuid], to: &mut Batch) {
-        if self.is_empty() {
-            return;
-        }
-        for log_id in logs {
-            if let Some(&at) = self.index.get(log_id) {
-                to.add(self.remove(at));
-            }
-        }
-    }
-
-    fn add(&mut self, log: OfLog) {
-        self.events += log.events.len();
-        self.bytes += log.bytes();
-        self.index.insert(log.log_id, self.logs.len());
-        self.logs.push(log);
-    }
-
     fn remove(&mut self, at: usize) -> OfLog {
         let log = self.logs.swap_remove(at);
         self.index.remove(&log.log_id);
@@ -153,7 +124,7 @@ impl Batch {
             self.index.insert(moved.log_id, at);
         }
         self.events -= log.events.len();
-        self.bytes -= log.bytes();
+        self.bytes -= log.events.iter().map(|(_, event)| event.data.len()).sum::<usize>();
         log
     }
 

@@ -2,9 +2,8 @@
 //!
 //! A flush is one statement, the function `stream.write`: it locks the logs under the fence, reads their ends, and inserts. It starts immediately if
 //! the last one is longer ago than the flush interval, else when that has passed or the batch is full. Meanwhile the next
-//! batch gathers, and its deltas are merged where the wire allows it (`batch`). If a flush takes longer than the interval, the next one
-//! begins beside it, with other logs. The queue is bounded: while the database is slow or unreachable, `append` waits, and with it the
-//! model's stream.
+//! batch gathers, and its deltas are merged where the wire allows it (`batch`). The queue is bounded: while the
+//! database is slow or unreachable, `append` waits, and with it the model's stream.
 //!
 //! Invariants: a run's events are written in `append` order (I2); none is written after the run's lease is lost (I4:
 //! the statement joins the live job by attempt and holds it KEY SHARE until the commit); a flush whose outcome is unknown
@@ -25,9 +24,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
-use futures::future::BoxFuture;
-use futures::stream::FuturesUnordered;
+use futures::future::{BoxFuture, OptionFuture};
 #[cfg(test)]
 use rejoin_interleave::time::{Instant, sleep, sleep_until, timeout};
 use serde_json::Value;
@@ -53,9 +50,6 @@ use table::Table;
 pub struct WriterOptions {
     /// Minimum interval between flushes.
     pub flush_interval: Duration,
-    /// Maximum number of flushes in progress, each on a connection of its own. While one is in progress, another one begins when the interval
-    /// has passed.
-    pub parallel_flushes: usize,
     /// Maximum number of events per flush.
     pub max_batch: usize,
     /// Maximum number of queued events; `append` waits for room beyond them.
@@ -68,7 +62,6 @@ impl Default for WriterOptions {
     fn default() -> Self {
         Self {
             flush_interval: Duration::from_millis(5),
-            parallel_flushes: 2,
             max_batch: 4_096,
             max_queued: 4_096,
             max_delta_bytes: 2_048,
@@ -141,25 +134,15 @@ pub struct EventWriter {
 impl EventWriter {
     /// Starts the writer of this process.
     pub fn start(db: Db, bus: SharedBus, options: WriterOptions) -> Self {
-        let tables = (0..options.parallel_flushes.max(1)).map(|_| Table::new(db.clone()));
-        let (writer, running) = Self::over(tables.collect(), bus, options);
+        let (writer, running) = Self::over(Table::new(db), bus, options);
         tokio::spawn(running);
         writer
     }
 
     /// Creates a writer, and its task, which runs until all handles are dropped and everything is written.
-    fn over<S: Store>(
-        stores: Vec<S>,
-        bus: SharedBus,
-        options: WriterOptions,
-    ) -> (Self, impl Future<Output = ()> + Send) {
+    fn over(store: impl Store, bus: SharedBus, options: WriterOptions) -> (Self, impl Future<Output = ()> + Send) {
         let (items, inbox) = mpsc::channel(options.max_queued);
-        let flusher = |store| Flusher {
-            store,
-            bus: bus.clone(),
-        };
-        let flushers = stores.into_iter().map(flusher).collect();
-        (Self { items }, run(flushers, options, inbox))
+        (Self { items }, run(Flusher { store, bus }, options, inbox))
     }
 
     /// Queues an event, waiting while the queue is full. It is committed soon; [`EventWriter::flush`] waits for that.
@@ -214,90 +197,10 @@ impl EventWriter {
     }
 }
 
-/// What is to be written: the events that gather, and what their runs wait for.
-#[derive(Default)]
-struct Gathering {
-    /// The next flush, and those that wait until it is committed.
-    batch: Batch,
-    waiting: Vec<Waiting>,
-    /// The logs of the flushes in progress. Their next events, and what is asked of their streams, come after these.
-    in_progress: HashSet<Uuid>,
-    behind: Batch,
-    held: Vec<Item>,
-    max_delta_bytes: usize,
-}
-
-/// The contents of a flush.
-struct Gathered {
-    batch: Batch,
-    waiting: Vec<Waiting>,
-}
-
-impl Gathering {
-    fn take(&mut self, item: Item) {
-        match item {
-            Item::Event { stream, event } => {
-                let batch = if self.in_progress.contains(&stream.log_id) {
-                    &mut self.behind
-                } else {
-                    &mut self.batch
-                };
-                batch.take(stream, event, self.max_delta_bytes);
-            }
-            Item::Flush(Waiting { ref stream, .. }) | Item::TakeBack(Waiting { ref stream, .. })
-                if self.in_progress.contains(&stream.log_id) =>
-            {
-                self.held.push(item);
-            }
-            Item::Flush(who) if self.batch.has(who.stream.log_id) => self.waiting.push(who),
-            Item::Flush(who) => who.answer(Vec::new()),
-            // Another caller waits for these events.
-            Item::TakeBack(who)
-                if self
-                    .waiting
-                    .iter()
-                    .any(|other| other.stream.log_id == who.stream.log_id) =>
-            {
-                self.waiting.push(who);
-            }
-            Item::TakeBack(who) => match self.batch.take_back(&who.stream, TAKEN_BACK) {
-                Some(events) => who.answer(events.into_iter().map(Unwritten::from).collect()),
-                None => self.waiting.push(who),
-            },
-        }
-    }
-
-    fn is_full(&self, max_events: usize) -> bool {
-        self.batch.is_full(max_events) || self.behind.is_full(max_events)
-    }
-
-    /// Begins a flush of the batch.
-    fn begin(&mut self) -> Gathered {
-        let gathered = Gathered {
-            batch: std::mem::take(&mut self.batch),
-            waiting: std::mem::take(&mut self.waiting),
-        };
-        self.in_progress.extend(gathered.batch.log_ids());
-        gathered
-    }
-
-    /// Ends a flush of these logs.
-    fn end(&mut self, logs: &[Uuid]) {
-        for log_id in logs {
-            self.in_progress.remove(log_id);
-        }
-        self.behind.move_logs(logs, &mut self.batch);
-        for item in std::mem::take(&mut self.held) {
-            self.take(item);
-        }
-    }
-}
-
-/// Gathers events and flushes them, until all handles are dropped and everything is written. Flushes in progress at the same time have
-/// different logs.
-async fn run<S: Store>(flushers: Vec<Flusher<S>>, options: WriterOptions, mut inbox: mpsc::Receiver<Item>) {
-    let mut idle = flushers;
-    let mut flushing: FuturesUnordered<BoxFuture<'static, (Flusher<S>, Vec<Uuid>)>> = FuturesUnordered::new();
+/// Gathers batches and flushes them one after the other, until all handles are dropped and everything is written.
+async fn run<S: Store>(flusher: Flusher<S>, options: WriterOptions, mut inbox: mpsc::Receiver<Item>) {
+    let mut idle = Some(flusher);
+    let mut flushing: Option<BoxFuture<'static, Flusher<S>>> = None;
     // Late enough to overtake what should have waited for it.
     let flush_interval = if rejoin_faults::enabled(Fault::SettleBeforeEvents) {
         Duration::from_millis(500)
@@ -305,48 +208,78 @@ async fn run<S: Store>(flushers: Vec<Flusher<S>>, options: WriterOptions, mut in
         options.flush_interval
     };
     let mut last_flush = Instant::now();
-    let mut gathering = Gathering {
-        max_delta_bytes: options.max_delta_bytes,
-        ..Gathering::default()
-    };
+    // The logs of the flush in progress.
+    let mut in_progress: HashSet<Uuid> = HashSet::new();
+    // The gathering batch, its waiting callers, and the items just taken from the queue.
+    let mut batch = Batch::default();
+    let mut waiting: Vec<Waiting> = Vec::new();
+    // Those that wait for the flush in progress, and then take their events back.
+    let mut taking: Vec<Waiting> = Vec::new();
     let mut items = Vec::with_capacity(TAKE);
     let mut closed = false;
     loop {
         let due = last_flush + flush_interval;
         tokio::select! {
             biased;
-            Some((flusher, logs)) = flushing.next() => {
-                idle.push(flusher);
-                gathering.end(&logs);
-            }
-            n = inbox.recv_many(&mut items, TAKE), if !closed && !gathering.is_full(options.max_batch) => {
-                closed = n == 0;
-                for item in items.drain(..) {
-                    gathering.take(item);
+            Some(flusher) = OptionFuture::from(flushing.as_mut()) => {
+                flushing = None;
+                idle = Some(flusher);
+                in_progress.clear();
+                for who in taking.drain(..) {
+                    give_back(&mut batch, who, &mut waiting);
                 }
             }
-            () = sleep_until(due), if !idle.is_empty() && !gathering.batch.is_empty() => {}
+            n = inbox.recv_many(&mut items, TAKE), if !closed && !batch.is_full(options.max_batch) => {
+                closed = n == 0;
+                for item in items.drain(..) {
+                    match item {
+                        Item::Event { stream, event } => batch.take(stream, event, options.max_delta_bytes),
+                        Item::TakeBack(who) if in_progress.contains(&who.stream.log_id) => taking.push(who),
+                        Item::TakeBack(who) => give_back(&mut batch, who, &mut waiting),
+                        Item::Flush(who) if is_committed(&who, &batch, &in_progress) => who.answer(Vec::new()),
+                        Item::Flush(who) => waiting.push(who),
+                    }
+                }
+            }
+            () = sleep_until(due), if idle.is_some() && !batch.is_empty() => {}
         }
-        // Who waits for a flush shares the next one with others, if there is one in progress.
-        let is_awaited = flushing.is_empty() && !gathering.waiting.is_empty();
-        let wanted = closed || is_awaited || gathering.batch.is_full(options.max_batch) || Instant::now() >= due;
+        let wanted = closed || !waiting.is_empty() || batch.is_full(options.max_batch) || Instant::now() >= due;
         if wanted
-            && !gathering.batch.is_empty()
-            && let Some(mut flusher) = idle.pop()
+            && !(batch.is_empty() && waiting.is_empty())
+            && let Some(mut flusher) = idle.take()
         {
             last_flush = Instant::now();
-            let Gathered { batch, waiting } = gathering.begin();
-            flushing.push(Box::pin(async move {
+            let (batch, waiting) = (std::mem::take(&mut batch), std::mem::take(&mut waiting));
+            in_progress.extend(batch.logs.iter().map(|of_log| of_log.log_id));
+            flushing = Some(Box::pin(async move {
                 flusher.flush(&batch).await;
                 for who in waiting {
                     who.answer(Vec::new());
                 }
-                (flusher, batch.log_ids().collect())
+                flusher
             }));
         }
-        if closed && flushing.is_empty() {
+        if closed && flushing.is_none() {
             return;
         }
+    }
+}
+
+/// Returns whether nothing of the stream is to be written.
+fn is_committed(who: &Waiting, batch: &Batch, in_progress: &HashSet<Uuid>) -> bool {
+    let log_id = who.stream.log_id;
+    !batch.has(log_id) && !in_progress.contains(&log_id)
+}
+
+/// Gives a caller its events of the gathering batch, or makes it wait until they are committed.
+fn give_back(batch: &mut Batch, who: Waiting, waiting: &mut Vec<Waiting>) {
+    if waiting.iter().any(|other| other.stream.log_id == who.stream.log_id) {
+        // Another caller waits for them.
+        return waiting.push(who);
+    }
+    match batch.take_back(&who.stream, TAKEN_BACK) {
+        Some(events) => who.answer(events.into_iter().map(Unwritten::from).collect()),
+        None => waiting.push(who),
     }
 }
 

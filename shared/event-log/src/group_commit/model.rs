@@ -246,15 +246,14 @@ fn stream((run_id, log_id): (Uuid, Uuid), attempt: i32, known: i64) -> Arc<RunSt
 
 /// A worker, with its writer.
 fn worker(server: &Server) -> (EventWriter, JoinHandle<()>) {
-    let connections = (0..1 + any(2)).map(|_| Connection { server: server.clone() });
+    let connection = Connection { server: server.clone() };
     let options = WriterOptions {
         flush_interval: Duration::from_millis(5),
-        parallel_flushes: 2,
         max_batch: 3,
         max_queued: 4,
         max_delta_bytes: if once_in(2) { 0 } else { 8 },
     };
-    let (writer, running) = EventWriter::over(connections.collect(), Arc::new(server.clone()), options);
+    let (writer, running) = EventWriter::over(connection, Arc::new(server.clone()), options);
     (writer, spawn(running))
 }
 

@@ -9,7 +9,6 @@ use clap::Args;
 
 use crate::print;
 use crate::results::{Claim, Of, Results, ScenarioResult, Size, Table};
-use crate::scenarios;
 use crate::svg::Chart;
 
 /// The page, and the folder of its plots, below the folder of reports.
@@ -30,10 +29,10 @@ pub struct ReportArgs {
 /// A plot: its file's name, and its content.
 type Plot = (String, String);
 
-pub fn write(arguments: &ReportArgs) -> Result<()> {
+/// Writes the page and its plots. Scenarios come in `order`.
+pub fn write(arguments: &ReportArgs, order: &[&str]) -> Result<()> {
     let results = Results::read(&arguments.results)?;
-    let order: Vec<&str> = scenarios::all().iter().map(|scenario| scenario.name()).collect();
-    let (page, plots) = render(&results, &order);
+    let (page, plots) = render(&results, order);
     let folder = arguments.docs.join(PLOTS);
     std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
     remove_plots(&folder)?;
@@ -68,7 +67,7 @@ fn render(results: &Results, order: &[&str]) -> (String, Vec<Plot>) {
     scenarios.sort_by_key(|(name, _)| order.iter().position(|known| known == name).unwrap_or(order.len()));
 
     let mut page = String::from(
-        "<!-- Made by `bench report` from bench/results/latest.json. Change bench/src/report.rs or a scenario, not this page. -->\n\
+        "<!-- Made by `bench report` from bench/results/latest.json. Change bench/bench-tables/src/report.rs or a scenario, not this page. -->\n\
          # Performance\n\n\
          Throughput, latency and cost of Rejoin, compared with its peers and with the limits of the machine and PostgreSQL.\n\
          `make bench` repeats the measurements and writes this page.\n",
