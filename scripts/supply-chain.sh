@@ -39,7 +39,7 @@ npm_audit() {
         say "npm is not here: the lock files of the web app and of the benchmarks' peers were not audited"
         return
     fi
-    for folder in web sdk/typescript examples/{assistant-ui,copilotkit} tests/clients/{openai,ai-sdk,ag-ui,openapi,a2a-js,webhooks,durable-streams,adapters} tests/oidc-provider bench/peers/{queue/node,remote/node,turns/node,redis-sse}; do
+    for folder in web sdk/typescript examples/{assistant-ui,copilotkit} tests/clients/{openai,ai-sdk,ag-ui,openapi,a2a-js,webhooks,durable-streams,mcp-inspector,adapters} tests/oidc-provider bench/peers/{queue/node,remote/node,turns/node,redis-sse}; do
         if said=$(cd "$folder" && npm audit --package-lock-only --audit-level=high 2>&1); then
             say "$folder: $(tail -n 1 <<<"$said")"
         elif grep -qE 'ENOTFOUND|ECONNREFUSED|EAI_AGAIN|endpoint|ETIMEDOUT|[45][0-9][0-9] ' <<<"$said"; then

@@ -6,17 +6,15 @@
 //! - `ask`       `ask_agent`: a turn of an agent, with progress, cancellable
 //! - `elicitation` questions of its run, as forms for the client's user
 //! - `resources` conversations, runs and entities
-//! - `body`      a response body that ends with its credential
 //! - `param_headers` headers that repeat arguments of a call
 //! - `prompts`   prompts of the workspace's installed products
 //! - `refusals`  error messages for unknown methods
 //! - `sessions`  clients' sessions in the database: any API process can continue any session
 //!
-//! Invariants: every request is authenticated by itself; a session belongs to its caller; a disconnecting client or a
-//! stopping API cancels no run: only an explicit cancellation does.
+//! Invariants: every request is authenticated by itself; a session belongs to its caller; a stopping API cancels no run, and neither does a
+//! client that disconnects from its session: only a cancellation does.
 
 mod ask;
-mod body;
 mod elicitation;
 mod param_headers;
 mod prompts;
@@ -34,12 +32,13 @@ use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use rejoin_db::rls;
 use rejoin_http::caller::{Caller, Read};
 use rejoin_http::problem::Problem;
 use rejoin_runs::agents;
 use rejoin_runs::builtin;
+use rejoin_sse::resumable::{self, Names, Place};
 use rejoin_tools::registry::{Patterns, Registry};
 use rejoin_types::access::Scope;
 use rmcp::ErrorData;
@@ -57,10 +56,12 @@ use rmcp::transport::streamable_http_server::tower::{StreamableHttpServerConfig,
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-use self::elicitation::Way;
+pub use self::param_headers::is_of_call;
 use self::refusals::unsupported;
 use crate::config::ApiConfig;
 use crate::state::{AppState, Routes};
+
+type Context = RequestContext<RoleServer>;
 
 /// The path of the MCP server.
 pub const PATH: &str = "/mcp";
@@ -125,8 +126,9 @@ async fn serve(
     request: Request,
 ) -> Result<Response, Problem> {
     let store = sessions::Sessions::new(state.db.pool_sqlx.clone(), caller.owner());
-    if let Some(session) = session_of(request.headers())
-        && !store.is_there(&session).await?
+    let session = session_of(request.headers());
+    if let Some(session) = &session
+        && !store.is_there(session).await?
     {
         // As the protocol specifies: the client starts a new session.
         return Err(Problem::not_found("session_not_found", "The session"));
@@ -149,15 +151,25 @@ async fn serve(
     };
     request.extensions_mut().insert(asked.clone());
     let ends_session = request.method() == Method::DELETE;
+    let place = Place::take(request.headers_mut());
+    let (request, names) = match (&session, &place) {
+        (Some(_), None) => Names::of_request(request).await,
+        (_, place) => (request, place.as_ref().and_then(Place::names)),
+    };
     let annotated = param_headers::annotated(&asked, request.headers()).await;
-    let mut response = annotated.check(server.handle(request)).await;
+    let handled = async { annotated.check(server.handle(request)).await.map(Body::new) };
+    let mut response = match (session, place) {
+        (Some(session), Some(place)) => match place.go_on(handled).await {
+            Some(response) => response,
+            None => ask::read_on(asked, &session, place).await,
+        },
+        (_, _) => handled.await,
+    };
     // The library returns 202; clients expect 204 for an ended session.
     if ends_session && response.status() == StatusCode::ACCEPTED {
         *response.status_mut() = StatusCode::NO_CONTENT;
     }
-    Ok(response
-        .map(|body| Body::new(body::Permitted::new(body, permit)))
-        .into_response())
+    Ok(response.map(|body| permit.bounds(resumable::named(names, body))))
 }
 
 fn session_of(headers: &HeaderMap) -> Option<String> {
@@ -281,7 +293,7 @@ impl ServerHandler for Door {
             return match ask::begin(&asked, session, request, &context.id).await {
                 Err(refusal) => Ok(refusal.into()),
                 Ok(turn) if tasks::are_supported(&context) => tasks::created(&asked, turn.run_id).await,
-                Ok(turn) => ask::follow(&asked, turn, &context, Way::of(&context)).await,
+                Ok(turn) => ask::answered(&asked, turn, &context).await,
             };
         }
         let arguments = request.arguments.unwrap_or_default();

@@ -288,6 +288,7 @@ impl Weight {
             Some(files::PATH) if request.method() == Method::POST => Self::Transfer,
             Some(path) if request.method() == Method::GET && path.ends_with("/events") => Self::OpensStream,
             Some(ai_sdk::routes::STREAM_PATH) => Self::OpensStream,
+            Some(mcp::PATH) if mcp::is_of_call(request.headers()) => Self::WaitsForRun,
             Some(mcp::PATH) => Self::Protocol,
             Some(CLAIMS_PATH) => Self::WaitsForRun,
             Some(path)

@@ -5,11 +5,13 @@
 //! the same conversation answers it.
 //!
 //! - `follow` follows a turn to its end
+//! - `read_on` answers a request whose response was cut off
 //!
 //! Invariants: a repeated request of the same session is one run, on any process; the run continues when the client
 //! disconnects.
 
 mod follow;
+mod read_on;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,17 +27,18 @@ use rejoin_tools::arguments::{self, Kind, Parameter};
 use rejoin_tools::{Schema, ToolSpec};
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ElicitResult, RequestId, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ElicitResult, ProtocolVersion, RequestId, Tool,
+    ToolAnnotations,
 };
-use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 use tracing::warn;
 use uuid::Uuid;
 
 use self::follow::Follow;
+pub use self::read_on::read_on;
 use super::elicitation::{self, Way};
 use super::tools::{failed, schema};
-use super::{Asked, refused};
+use super::{Asked, Context, refused};
 
 pub const NAME: &str = "ask_agent";
 /// Maximum number of agents named in its description.
@@ -144,13 +147,19 @@ pub async fn begin(
 }
 
 /// Follows a turn until it has ended, or needs input that can be got in this way.
-pub async fn follow(
-    asked: &Asked,
-    turn: Turn,
-    context: &RequestContext<RoleServer>,
-    way: Way,
-) -> Result<CallToolResponse, ErrorData> {
-    Follow::of(asked, turn, context, way).until_done().await
+pub async fn follow(asked: &Asked, turn: Turn, context: &Context, way: Way) -> Result<CallToolResponse, ErrorData> {
+    Follow::of(asked, turn, Some(context), way).until_done().await
+}
+
+/// Follows the turn of a call. Since 2026-07-28, a client cancels its call by closing the connection; an API that stops closes it, too.
+pub async fn answered(asked: &Asked, turn: Turn, context: &Context) -> Result<CallToolResponse, ErrorData> {
+    let run_id = turn.run_id;
+    let response = follow(asked, turn, context, Way::of(context)).await;
+    let is_cancel = context.ct.is_cancelled() && context.protocol_version() >= Some(ProtocolVersion::V_2026_07_28);
+    if is_cancel && !asked.state.draining.is_cancelled() {
+        cancel_run(asked, run_id).await;
+    }
+    response
 }
 
 /// Stores the answers that a repeated call brings, and returns the turn of its first call. `state` is the id of the run, by which the client
@@ -239,16 +248,17 @@ pub async fn cancel(asked: &Asked, session: &str, request: &RequestId) {
             rejoin_commands::run_of_key(&mut db, caller.owner(), &key(session, request)).await
         };
         match run.await {
-            Ok(Some(run_id)) => {
-                match rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &CancelRun { run_id }).await
-                {
-                    Ok(wake) => state.bus.publish(wake),
-                    Err(error) => warn!(%error, "cancelling a run for an MCP client failed"),
-                }
-                return;
-            }
+            Ok(Some(run_id)) => return cancel_run(asked, run_id).await,
             Ok(None) => tokio::time::sleep(CANCEL_PAUSE).await,
             Err(error) => return warn!(%error, "cancelling a run for an MCP client failed"),
         }
+    }
+}
+
+async fn cancel_run(asked: &Asked, run_id: Uuid) {
+    let (state, caller) = (&asked.state, &asked.caller);
+    match rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &CancelRun { run_id }).await {
+        Ok(wake) => state.bus.publish(wake),
+        Err(error) => warn!(%error, "cancelling a run for an MCP client failed"),
     }
 }

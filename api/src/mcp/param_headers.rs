@@ -22,7 +22,7 @@ pub struct Annotated(Vec<Tool>);
 /// Returns those that a request may call.
 pub async fn annotated(asked: &Asked, headers: &HeaderMap) -> Annotated {
     // A call without this header is refused, or of a version that has no such headers.
-    if headers.get(METHOD_HEADER).is_none_or(|method| method != "tools/call") {
+    if !is_of_call(headers) {
         return Annotated(Vec::new());
     }
     // Tools that can't be read are an error of the call itself.
@@ -39,6 +39,11 @@ impl Annotated {
     pub async fn check<T>(self, handled: impl Future<Output = T>) -> T {
         ANNOTATED.scope(self.0, handled).await
     }
+}
+
+/// Whether a request is a call, by the header that requests have since 2026-07-28. The response to a call then begins with its first message.
+pub fn is_of_call(headers: &HeaderMap) -> bool {
+    headers.get(METHOD_HEADER).is_some_and(|method| method == "tools/call")
 }
 
 fn has_annotation(schema: &Value) -> bool {

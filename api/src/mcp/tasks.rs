@@ -17,13 +17,12 @@ use rmcp::model::{
     CallToolResponse, CancelTaskParams, CreateTaskResult, DetailedTask, GetTaskParams, GetTaskResult, Task,
     TaskPayload, TaskStatus, UpdateTaskParams,
 };
-use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::elicitation::Way;
-use super::{Asked, ask, refused};
+use super::{Asked, Context, ask, refused};
 
 /// How often a client should ask, in milliseconds.
 const ASK_EVERY_MS: u64 = 1_000;
@@ -31,7 +30,7 @@ const ASK_EVERY_MS: u64 = 1_000;
 const STATE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Whether the client of this request supports tasks.
-pub fn are_supported(context: &RequestContext<RoleServer>) -> bool {
+pub fn are_supported(context: &Context) -> bool {
     context
         .client_capabilities()
         .is_some_and(|client| client.supports_tasks())
@@ -46,11 +45,7 @@ pub async fn created(asked: &Asked, run_id: Uuid) -> Result<CallToolResponse, Er
 }
 
 /// Returns the state of a task, with its result or the questions of its run.
-pub async fn get(
-    asked: &Asked,
-    request: &GetTaskParams,
-    context: &RequestContext<RoleServer>,
-) -> Result<GetTaskResult, ErrorData> {
+pub async fn get(asked: &Asked, request: &GetTaskParams, context: &Context) -> Result<GetTaskResult, ErrorData> {
     let run = of(asked, &request.task_id).await?;
     let payload = payload(asked, &run, context).await?;
     Ok(GetTaskResult::new(DetailedTask::new(task(&run), payload)))
@@ -88,7 +83,7 @@ fn task(run: &Run) -> Task {
     Task::new(run.id.to_string(), TaskStatus::Working, created, time(changed)).with_poll_interval_ms(ASK_EVERY_MS)
 }
 
-async fn payload(asked: &Asked, run: &Run, context: &RequestContext<RoleServer>) -> Result<TaskPayload, ErrorData> {
+async fn payload(asked: &Asked, run: &Run, context: &Context) -> Result<TaskPayload, ErrorData> {
     let has_ended = run.state().has_ended();
     if !has_ended {
         let mut db = asked.caller.begin(&asked.state).await.map_err(refused)?;

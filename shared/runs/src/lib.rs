@@ -8,6 +8,7 @@
 //! - `runs` `run_messages` `tool_calls`   a run, its transcript, its calls
 //! - `run_dependencies` `questions` `steering`   what a run waits for; its questions to users; messages to a running run
 //! - `forms`       what a tool asks its user in the middle of a call, a question for each field
+//! - `question_forms`   a question as a form, by which a program asks its user
 //! - `agent_assignment` which agent takes a new conversation: `rejoin-routing`, with the clues that the database has
 //! - `contexts` `attachments` `compressions`   what a conversation is about, what is attached, what was summarized
 //! - `consoles`    texts that users and agents write together, with their versions, and the tools over them
@@ -40,6 +41,7 @@ pub mod messages;
 pub mod model_calls;
 pub mod prices;
 pub mod prompts;
+pub mod question_forms;
 pub mod questions;
 pub mod remote_calls;
 pub mod remote_steps;

@@ -13,6 +13,7 @@
 //! - `delivery` a stream that has begun, written to its socket without the server library
 //! - `start`   where a reader begins, and responses without a stream (204, 400, 410)
 //! - `streams` the open streams: counts per user, and their revocation
+//! - `resumable` streams of a library, which a client reads on at any process
 //! - `socket`  closes connections whose peer does not read
 //! - `source`  database queries of hub and readers
 //! - `sync`    synchronization primitives, replaced in the tests of `model`
@@ -29,6 +30,7 @@ pub mod frame;
 #[cfg(test)]
 mod model;
 pub mod reader;
+pub mod resumable;
 pub mod ring;
 pub mod schema;
 pub mod settings;

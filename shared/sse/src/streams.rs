@@ -3,7 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::body::Body;
+use futures::StreamExt;
 use rejoin_http::caller::Caller;
 use rejoin_http::problem::Problem;
 use rejoin_identity::auth::{Credential, SessionBasis};
@@ -12,6 +15,8 @@ use uuid::Uuid;
 use super::sync::Mutex;
 use super::sync::atomic::{AtomicBool, Ordering};
 
+/// Interval of checks whether a body may go on.
+const LOOK: Duration = Duration::from_secs(1);
 /// Retry delay of callers with too many streams, in seconds.
 const RETRY_AFTER_S: u64 = 5;
 
@@ -83,6 +88,16 @@ impl Permit {
     /// Returns whether its reader must reconnect.
     pub fn is_sent_away(&self) -> bool {
         self.signal.sent_away.load(Ordering::Acquire)
+    }
+
+    /// Ends a body that is not a reader's when the stream must end.
+    pub fn bounds(self, body: Body) -> Body {
+        let ended = async move {
+            while !self.is_ended() {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        Body::from_stream(body.into_data_stream().take_until(ended))
     }
 }
 

@@ -12,7 +12,7 @@ const { ClientFactory, ClientFactoryOptions, DefaultAgentCardResolver, JsonRpcTr
 const { url, key, binding, agent, cutSeed, resumes, calls } = JSON.parse(process.argv[2]);
 const say = (said) => console.log(JSON.stringify(said));
 
-let state = (cutSeed ?? 0) >>> 0;
+let state = Math.imul((cutSeed ?? 0) + 1, 2654435761) >>> 0;
 /** Random numbers that the test can have again. */
 function random(below) {
   state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
@@ -90,24 +90,29 @@ const pushConfig = (value) => sdk.TaskPushNotificationConfig.toJSON(value);
 const methods = {
   async stream(params) {
     rests = false;
-    await read(client.sendMessageStream(sdk.SendMessageRequest.fromJSON(params)));
-    while (!rests && (resumes || cutSeed !== undefined)) {
+    last.task = "";
+    for (;;) {
+      try {
+        // The same message again is the same task.
+        await read(
+          last.task
+            ? client.resubscribeTask({ id: last.task, tenant: "" })
+            : client.sendMessageStream(sdk.SendMessageRequest.fromJSON(params)),
+        );
+      } catch (error) {
+        // It has ended meanwhile.
+        if (error.name !== "UnsupportedOperationError" || !last.task) throw error;
+        const ended = task(await client.getTask({ id: last.task, tenant: "" }));
+        note(ended.id, ended.contextId, ended.status);
+        say({ event: { task: ended } });
+      }
+      if (rests || !(resumes || cutSeed !== undefined)) return { cuts };
       if (resumes) {
         // The stream may have ended without an error, as in Node 20.
         cuts += 1;
         await pause();
       }
-      try {
-        await read(client.resubscribeTask({ id: last.task, tenant: "" }));
-      } catch (error) {
-        // It has ended meanwhile.
-        if (error.name !== "UnsupportedOperationError") throw error;
-        const ended = task(await client.getTask({ id: last.task, tenant: "" }));
-        note(ended.id, ended.contextId, ended.status);
-        say({ event: { task: ended } });
-      }
     }
-    return { cuts };
   },
   async subscribe({ until, ...params }) {
     await read(client.resubscribeTask({ tenant: "", ...params }), until);

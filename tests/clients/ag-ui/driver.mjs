@@ -13,7 +13,7 @@ console.error = (...words) => warnings.push(words.join(" "));
 
 /** Random numbers that the test can have again. */
 function random(seed) {
-  let state = seed >>> 0;
+  let state = Math.imul(seed + 1, 2654435761) >>> 0;
   return (below) => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return Math.floor((state / 2 ** 32) * below);

@@ -12,16 +12,15 @@ use rmcp::model::{
     CallToolResponse, CallToolResult, ElicitRequest, ElicitRequestParams, InputRequest, InputRequiredResult,
     ProgressNotificationParam,
 };
-use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tracing::warn;
 use uuid::Uuid;
 
 use super::{Turn, question_id};
-use crate::mcp::Asked;
 use crate::mcp::elicitation::{self, Way};
 use crate::mcp::tools::failed;
+use crate::mcp::{Asked, Context};
 
 /// Minimum interval between progress notifications.
 const NOTICE_EVERY: Duration = Duration::from_millis(250);
@@ -32,7 +31,8 @@ const NOTICE_CHARS: usize = 200;
 pub(super) struct Follow<'a> {
     asked: &'a Asked,
     turn: Turn,
-    context: &'a RequestContext<RoleServer>,
+    /// None: the request has ended, and its client reads on elsewhere.
+    context: Option<&'a Context>,
     reply: String,
     steps: f64,
     noticed: Option<Instant>,
@@ -44,7 +44,7 @@ pub(super) struct Follow<'a> {
 }
 
 impl<'a> Follow<'a> {
-    pub(super) fn of(asked: &'a Asked, turn: Turn, context: &'a RequestContext<RoleServer>, way: Way) -> Self {
+    pub(super) fn of(asked: &'a Asked, turn: Turn, context: Option<&'a Context>, way: Way) -> Self {
         Self {
             asked,
             turn,
@@ -121,10 +121,10 @@ impl<'a> Follow<'a> {
                 Way::None => return Ok(self.waiting().into()),
                 Way::Request => {
                     for (id, form) in self.forms() {
-                        if !self.put.insert(id) {
+                        let Some(context) = self.context.filter(|_| self.put.insert(id)) else {
                             continue;
-                        }
-                        let (asked, peer) = (self.asked, &self.context.peer);
+                        };
+                        let (asked, peer) = (self.asked, &context.peer);
                         answers.push(async move {
                             match peer.create_elicitation(form).await {
                                 Ok(result) => elicitation::answer(asked, id, &result).await,
@@ -157,11 +157,19 @@ impl<'a> Follow<'a> {
                 },
                 // Cancelled by the client, which its own notification handles; or this API stops, and the run
                 // continues.
-                () = self.context.ct.cancelled() => {
+                () = self.closed() => {
                     let reason = format!("the client no longer waits for the answer; the run is {}", self.turn.run_id);
                     return Err(ErrorData::internal_error(reason, None));
                 }
             }
+        }
+    }
+
+    /// Waits until the request has ended.
+    async fn closed(&self) {
+        match self.context {
+            Some(context) => context.ct.cancelled().await,
+            None => std::future::pending().await,
         }
     }
 
@@ -219,7 +227,8 @@ impl<'a> Follow<'a> {
 
     /// Sends a progress notification, if the client requested it, rate-limited.
     async fn notice(&mut self, message: String, important: bool) {
-        let Some(token) = self.context.meta.get_progress_token() else {
+        let of_request = |context: &'a Context| Some((context, context.meta.get_progress_token()?));
+        let Some((context, token)) = self.context.and_then(of_request) else {
             return;
         };
         if !important && self.noticed.is_some_and(|at| at.elapsed() < NOTICE_EVERY) {
@@ -230,6 +239,6 @@ impl<'a> Follow<'a> {
         let mut progress = ProgressNotificationParam::new(token, self.steps);
         progress.message = Some(message);
         // A client that misses it still gets the answer.
-        let _ = self.context.peer.notify_progress(progress).await;
+        let _ = context.peer.notify_progress(progress).await;
     }
 }

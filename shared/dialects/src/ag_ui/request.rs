@@ -1,6 +1,7 @@
 //! `RunAgentInput`, and what it asks for: a new turn, or the answers that a waiting run needs. Unknown fields are ignored, as the protocol
 //! has them.
 
+use rejoin_types::file_ref::FileRef;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -276,6 +277,22 @@ fn text_of(content: &Value) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// The content of a stored message of the user: its text or, with files, its parts.
+pub fn content_with(text: &str, files: &[FileRef]) -> Value {
+    if files.is_empty() {
+        return text.into();
+    }
+    let files = files.iter().map(|file| {
+        let kind = match file.media_type.split('/').next() {
+            Some(kind @ ("image" | "audio" | "video")) => kind,
+            _ => "document",
+        };
+        json!({"type": kind, "source": {"type": "file", "value": file.file_id, "mimeType": file.media_type}})
+    });
+    let text = json!({"type": "text", "text": text});
+    std::iter::once(text).chain(files).collect()
 }
 
 fn user_message(message: &Value) -> Result<UserMessage, Refusal> {

@@ -1,7 +1,7 @@
 //! A2A's clients for JavaScript and Python, unmodified, with both bindings over HTTP.
 
 use rejoin_runs::agents;
-use rejoin_tests::a2a_clients::{self, A2aClient, CLIENTS, Language, Seen};
+use rejoin_tests::a2a_clients::{self, A2aClient, CLIENTS, Seen};
 use rejoin_tests::app::{AppOptions, Process, TestApp};
 use rejoin_tests::model_server::{Reply, sent};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use tokio::process::Command;
 mod protocol;
 mod push;
 
-/// Number of tasks whose streams are cut at random places.
+/// Number of each client's tasks whose streams are cut at random places.
 const CUT_TASKS: u32 = 20;
 
 fn words(n: usize) -> String {
@@ -302,22 +302,34 @@ async fn a_cut_stream_costs_and_repeats_nothing() {
     }
     let app = TestApp::start().await;
     agent(&app, "helper", &["schema_version"]).await;
-    let mut cuts = 0;
-    for seed in 0..CUT_TASKS {
-        app.model.script([
-            Reply::text("Let me see. ").then_tool("schema_version", json!({})),
-            Reply::text(words(40)).words_every(2),
-        ]);
-        let binding = ["JSONRPC", "HTTP+JSON"][seed as usize % 2];
-        let calls = json!([{"call": "stream", "params": message("go", json!({}))}]);
-        let more = json!({"agent": "helper", "cutSeed": seed});
-        let mut client = A2aClient::start((Language::JavaScript, binding), &app, more, calls);
-        let (seen, said) = client.next().await;
-        assert_eq!(seen.answer(), stored(&app).await, "seed {seed}: {said:#}");
-        assert_eq!(seen.state, "TASK_STATE_COMPLETED");
-        cuts += said["result"]["cuts"].as_u64().unwrap();
+    let whole = format!("Let me see. \n\n{}", words(40));
+    for client in CLIENTS {
+        let mut calls = Vec::new();
+        for _ in 0..CUT_TASKS {
+            app.model.script([
+                Reply::text("Let me see. ").then_tool("schema_version", json!({})),
+                Reply::text(words(40)).words_every(2),
+            ]);
+            calls.push(json!({"call": "stream", "params": message("go", json!({}))}));
+        }
+        let more = json!({"agent": "helper", "cutSeed": 1});
+        let mut driven = A2aClient::start(client, &app, more, json!(calls));
+        let mut cuts = 0;
+        for _ in 0..CUT_TASKS {
+            let (seen, said) = driven.next().await;
+            assert_eq!(seen.answer(), whole, "{client:?}: {said:#}");
+            assert_eq!(seen.state, "TASK_STATE_COMPLETED");
+            cuts = said["result"]["cuts"].as_u64().unwrap();
+        }
+        assert!(cuts > u64::from(CUT_TASKS), "{client:?}: {cuts} cuts");
     }
-    assert!(cuts > u64::from(CUT_TASKS), "{cuts} cuts");
+    let kept: Vec<(String, i64)> =
+        sqlx::query_as("select content, count(*) from kb.chat_messages where role = 'assistant' group by content")
+            .fetch_all(&app.db.pool)
+            .await
+            .unwrap();
+    let tasks = i64::from(CUT_TASKS) * CLIENTS.len() as i64;
+    assert_eq!(kept, [(whole, tasks)]);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind};
 use rejoin_tests::model_server::{Reply, sent};
 use rejoin_tests::tools::{Ledger, Payment};
-use rejoin_tests::{needs, support};
+use rejoin_tests::{files, needs, support};
 use rejoin_tools::registry::Registry;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -264,6 +264,53 @@ async fn questions_are_interrupts() {
     );
     assert_eq!(replied(&third), stored(&app, "t").await);
     app.wait_until_idle().await;
+}
+
+#[tokio::test]
+async fn files_of_a_message_are_read_and_kept() {
+    let app = TestApp::start().await;
+    app.agent("reader", &[]).await;
+    app.model.script([Reply::text("It says hello.")]);
+    let id = files::stored(&app.client(), "note.txt", b"hello from a file".to_vec()).await;
+    let file = json!({"type": "document", "source": {"type": "file", "value": id}});
+    let content = json!([{"type": "text", "text": "What does it say?"}, file]);
+    let actions = json!([{"message": content}, {"connect": true}]);
+    let Some(mut page) = Page::open(&app, "reader", "t", actions) else {
+        return;
+    };
+    let shown = page.next().await;
+    assert_eq!(replied(&shown), "It says hello.");
+    assert_eq!(shown["messages"][0]["content"], content);
+    let request = app.model.requests().pop().expect("a request").to_string();
+    assert!(request.contains("hello from a file"), "{request}");
+    // A page that is opened later has the file, too.
+    let connected = page.next().await;
+    let kept = &connected["messages"][0]["content"];
+    assert_eq!(
+        (&kept[0], &kept[1]["source"]["value"]),
+        (&content[0], &json!(id)),
+        "{connected:#}"
+    );
+    assert_eq!(replied(&connected), "It says hello.");
+}
+
+#[tokio::test]
+async fn an_answer_that_matches_a_schema_is_data() {
+    let app = TestApp::start().await;
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": false});
+    app.agent_with("places", &[], |content| {
+        content.config = json!({"outputSchema": schema})
+    })
+    .await;
+    app.model.script([Reply::text(r#"{"city":"Oslo"}"#)]);
+    let Some(mut page) = Page::open(&app, "places", "t", json!([{"message": "Where?"}])) else {
+        return;
+    };
+    let shown = page.next().await;
+    let output = json!({"city": "Oslo"});
+    assert_eq!(shown["result"]["output"], output, "{shown:#}");
+    assert_eq!(serde_json::from_str::<Value>(&replied(&shown)).expect("JSON"), output);
+    assert_eq!(replied(&shown), stored(&app, "t").await);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use rejoin_chat::WordsMode;
 use rejoin_tests::app::{AppOptions, Process, TestApp};
 use rejoin_tests::chat_page::{self, ChatPage};
-use rejoin_tests::model_server::Reply;
+use rejoin_tests::model_server::{Reply, sent};
 use rejoin_tests::support;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -132,6 +132,99 @@ async fn a_tool_of_the_client_is_executed_there() {
         stored(&app, "client%20tool").await,
         ["One moment.\n\nYou are in Paris."]
     );
+}
+
+#[tokio::test]
+async fn a_question_of_the_agent_is_shown_and_answered() {
+    if !chat_page::is_there() {
+        return;
+    }
+    let (app, options) = app_with("asker", &["ask_user"]).await;
+    let choice = json!([{ "label": "Red", "value": "red" }, { "label": "Blue", "value": "blue" }]);
+    app.model.script([
+        Reply::text("Well. ").then_tool("ask_user", json!({ "question": "Which colour?", "options": choice })),
+        Reply::text("Blue it is."),
+    ]);
+    let mut page = ChatPage::open(&app, "question", options).await;
+    let state = page.sends("Paint it").await;
+    assert_eq!(
+        (&state["status"], &state["errors"]),
+        (&json!("ready"), &json!([])),
+        "{state:#}"
+    );
+    // A page that is opened meanwhile is asked, too.
+    for state in [state, page.does("reload", json!({})).await] {
+        let questions = parts(&state, "data-question");
+        assert_eq!(questions.len(), 1, "{state:#}");
+        assert_eq!(
+            (&questions[0]["data"]["question"], &questions[0]["data"]["options"]),
+            (&json!("Which colour?"), &choice)
+        );
+    }
+    let state = page.sends("Blue").await;
+    assert!(
+        state["text"].as_str().expect("text").ends_with("Blue it is."),
+        "{state:#}"
+    );
+    assert_eq!(state["errors"], json!([]));
+    assert_eq!(stored(&app, "question").await, ["Well. \n\nBlue it is."]);
+    let request = app.model.requests().pop().expect("a request");
+    let given = sent(&request);
+    assert!(
+        given.iter().any(|(role, text)| role == "tool" && text.contains("blue")),
+        "{given:#?}"
+    );
+    app.wait_until_idle().await;
+}
+
+#[tokio::test]
+async fn a_call_is_approved_or_refused_on_the_page() {
+    if !chat_page::is_there() {
+        return;
+    }
+    let app = TestApp::start().await;
+    app.agent_with("careful", &["schema_version"], |content| {
+        content.config = json!({ "confirm": ["schema_version"] });
+    })
+    .await;
+    for approve in [true, false] {
+        app.model
+            .script([Reply::tool("schema_version", json!({})), Reply::text("Done.")]);
+        let options = json!({ "body": { "agent": "careful" }, "approve": approve });
+        let mut page = ChatPage::open(&app, &format!("approved {approve}"), options).await;
+        let state = page.sends("Which version?").await;
+        assert_eq!(
+            parts(&state, "dynamic-tool")[0]["state"],
+            "approval-requested",
+            "{state:#}"
+        );
+        let state = page.does("decide", json!({})).await;
+        let ended = if approve { "output-available" } else { "output-denied" };
+        assert_eq!(parts(&state, "dynamic-tool")[0]["state"], ended, "{state:#}");
+        assert!(state["text"].as_str().expect("text").ends_with("Done."), "{state:#}");
+        assert_eq!(state["errors"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_matches_a_schema_is_data() {
+    if !chat_page::is_there() {
+        return;
+    }
+    let app = TestApp::start().await;
+    let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"], "additionalProperties": false });
+    app.agent_with("places", &[], |content| {
+        content.config = json!({ "outputSchema": schema })
+    })
+    .await;
+    app.model.script([Reply::text(r#"{"city":"Oslo"}"#)]);
+    let mut page = ChatPage::open(&app, "data", json!({ "body": { "agent": "places" } })).await;
+    let state = page.sends("Where?").await;
+    let output = json!({ "city": "Oslo" });
+    assert_eq!(parts(&state, "data-output")[0]["data"]["output"], output, "{state:#}");
+    let text = state["text"].as_str().expect("text");
+    assert_eq!(serde_json::from_str::<Value>(text).expect("JSON"), output);
+    assert_eq!(stored(&app, "data").await, [text]);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use rejoin_event_log::retention;
 use rejoin_tests::app::{AppOptions, Process, TestApp};
 use rejoin_tests::client::Client;
 use rejoin_tests::model_server::Reply;
-use rejoin_tests::{needs, support};
+use rejoin_tests::{files, needs, support};
 use reqwest::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, IF_NONE_MATCH};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -221,6 +221,65 @@ async fn a_conversation_stays_open_for_its_next_turns() {
         .filter_map(|item| item["seq"].as_i64())
         .collect();
     assert_eq!(numbers, (1..=numbers.len() as i64).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn whatever_a_run_does_is_read_as_it_is_stored() {
+    let app = TestApp::start().await;
+    let agent = app.agent("helper", &["schema_version", "ask_user"]).await;
+    let client = app.client();
+    let note = files::stored(&client, "note.txt", b"hello from a file".to_vec()).await;
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": false});
+    app.model.on(
+        "all of it",
+        [
+            Reply::tool("schema_version", json!({})),
+            Reply::tool("ask_user", json!({"question": "Which city?", "options": []})),
+            Reply::text(r#"{"city":"Oslo"}"#),
+        ],
+    );
+    app.model.on("fail", [Reply::status(400)]);
+    app.model.on("hang", [Reply::hang_after(3)]);
+    let of_all = vec!["mcp_tool", "question", "question_answered", "output"];
+    for (text, schema, kinds, status) in [
+        ("all of it", schema, of_all, "completed"),
+        ("fail", Value::Null, vec!["error"], "failed"),
+        ("hang", Value::Null, vec!["token"], "cancelled"),
+    ] {
+        let posted = client
+            .post_message(json!({
+                "message": text, "agentDefinitionId": agent, "attachments": [{"fileId": note}], "outputSchema": schema,
+            }))
+            .await;
+        let run = posted["runId"].as_str().expect("an id");
+        let events = format!("/api/runs/{run}/events");
+        match text {
+            "all of it" => {
+                client.stream(&events).await.until("question").await;
+                let answer = json!({"message": "Oslo", "conversationId": posted["conversationId"]});
+                client.post_message(answer).await;
+            }
+            "hang" => {
+                client.stream(&events).await.until("token").await;
+                client.post(&format!("/api/runs/{run}/cancel"), json!({})).await;
+            }
+            _ => {}
+        }
+        app.wait_until_idle().await;
+        let path = format!("/api/durable-streams/runs/{run}");
+        let Some(read) = result(&app, &path, follow("sse", &json!("-1"))).await else {
+            return;
+        };
+        let expected = native(&app, &events).await;
+        assert_eq!((&read["items"], &read["closed"]), (&json!(expected), &json!(true)));
+        let of = |kind: &str| expected.iter().find(|event| event["type"] == kind);
+        let message = &of("message").expect("a message")["message"];
+        assert_eq!(message["attachments"][0]["fileId"], note, "{text}");
+        for kind in kinds {
+            assert!(of(kind).is_some(), "no {kind} in {expected:#?}");
+        }
+        assert_eq!(of("done").expect("an end")["status"], status, "{text}");
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Each client while its answer is streamed by an API process that is killed, twice, and started again: its text is the stored one.
 
-use rejoin_tests::a2a_clients::{self, A2aClient, Language as A2aLanguage};
+use rejoin_tests::a2a_clients::{self, A2aClient};
 use rejoin_tests::app::{Process, TestApp};
 use rejoin_tests::chat_page::{self, ChatPage};
 use rejoin_tests::model_server::Reply;
@@ -78,6 +78,24 @@ async fn openais_clients_go_on() {
     }
 }
 
+/// A completion has no cursor: the same request with the same key is the same completion.
+#[tokio::test]
+async fn openais_clients_repeat_a_completion() {
+    if !openai_clients::are_there() {
+        return;
+    }
+    for language in [Language::JavaScript, Language::Python] {
+        let (app, api) = app().await;
+        let client = OpenAi::new(language, &app);
+        let body = json!({"model": "writer", "messages": [{"role": "user", "content": "write"}]});
+        let task = json!({"task": "repeats", "body": body});
+        let (said, _api) = tokio::join!(client.runs(task), kill_again_and_again(&app, api));
+        assert_eq!(said["result"]["text"], words(), "{said:#}");
+        assert!(said["result"]["breaks"].as_i64() >= Some(1), "{said:#}");
+        assert_eq!(stored(&app).await, words());
+    }
+}
+
 #[tokio::test]
 async fn a_chat_page_of_the_ai_sdk_goes_on() {
     if !chat_page::is_there() {
@@ -110,16 +128,16 @@ async fn ag_uis_client_goes_on() {
 }
 
 #[tokio::test]
-async fn a2as_client_goes_on() {
+async fn a2as_clients_go_on() {
     if !a2a_clients::are_there() {
         return;
     }
-    for binding in ["JSONRPC", "HTTP+JSON"] {
+    for client in a2a_clients::CLIENTS {
         let (app, api) = app().await;
         let message = json!({"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "write"}]});
         let calls = json!([{"call": "stream", "params": {"message": message}}]);
         let more = json!({"agent": "writer", "resumes": true});
-        let mut client = A2aClient::start((A2aLanguage::JavaScript, binding), &app, more, calls);
+        let mut client = A2aClient::start(client, &app, more, calls);
         let ((seen, said), _api) = tokio::join!(client.next(), kill_again_and_again(&app, api));
         assert_eq!(seen.answer(), words(), "{said:#}");
         assert_eq!(seen.state, "TASK_STATE_COMPLETED");

@@ -1,5 +1,6 @@
 //! OpenAI's clients for JavaScript and Python, unmodified, at `/v1`.
 
+mod inputs;
 mod interruptions;
 mod objects;
 

@@ -10,11 +10,12 @@ use rejoin_identity::auth;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::mcp;
 use rejoin_tests::model_server::Reply;
-use rejoin_tests::support::wait_for;
+use rejoin_tests::support::{LIMIT, wait_for};
 use rejoin_types::access::Scope;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::Command;
 use tokio::sync::Notify;
 
 const FILE: &str = r#"{"kind":"object","type":"Package","key":"curl","properties":{"summary":"command line tool for URLs"}}
@@ -34,17 +35,33 @@ pub(super) async fn app() -> TestApp {
     app
 }
 
-/// The protocol's TypeScript client as a process.
+/// A client as a process.
 pub(super) struct Client {
-    child: tokio::process::Child,
+    pub(super) child: tokio::process::Child,
     lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
 }
 
 impl Client {
+    /// The protocol's own for TypeScript.
     pub(super) fn start(url: &str, key: &str, steps: Value) -> Self {
-        let mut child = tokio::process::Command::new("node")
+        let mut command = Command::new("node");
+        command
             .arg(mcp::script("client.mjs"))
-            .args([url, key, &steps.to_string()])
+            .args([url, key, &steps.to_string()]);
+        Self::of(command)
+    }
+
+    /// A package from PyPI that connects in this mode: see `client.py`.
+    pub(super) fn in_python(package: &str, mode: &str, url: &str, key: &str, steps: Value) -> Self {
+        let mut command = Command::new(mcp::folder().join("venv/bin/python"));
+        command
+            .arg(mcp::script("client.py"))
+            .args([url, key, &steps.to_string(), package, mode]);
+        Self::of(command)
+    }
+
+    fn of(mut command: Command) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -56,13 +73,14 @@ impl Client {
 
     /// Returns its next output.
     pub(super) async fn next(&mut self) -> Value {
-        let line = self
-            .lines
-            .next_line()
-            .await
-            .unwrap()
-            .expect("the client says something");
-        serde_json::from_str(&line).unwrap()
+        self.next_or_end().await.expect("the client says something")
+    }
+
+    /// None: the client has ended.
+    pub(super) async fn next_or_end(&mut self) -> Option<Value> {
+        let line = tokio::time::timeout(2 * LIMIT, self.lines.next_line()).await;
+        let line = line.expect("the client is done in time").unwrap()?;
+        Some(serde_json::from_str(&line).unwrap())
     }
 
     pub(super) async fn go_on(&mut self) {
@@ -70,7 +88,7 @@ impl Client {
     }
 }
 
-fn names(listed: &Value) -> Vec<&str> {
+pub(super) fn names(listed: &Value) -> Vec<&str> {
     let tools = listed["tools"].as_array().unwrap();
     tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
 }
@@ -154,29 +172,6 @@ async fn the_typescript_client_searches_and_asks_an_agent() {
             .contains("there is no agent nobody"),
         "{nobody}"
     );
-}
-
-#[tokio::test]
-async fn the_protocols_python_client_does_so_too() {
-    if !mcp::are_there() {
-        return;
-    }
-    let app = app().await;
-    let output = tokio::process::Command::new(mcp::folder().join("venv/bin/python"))
-        .arg(mcp::script("client.py"))
-        .args([format!("{}/mcp", app.url()), app.db.api_key.clone()])
-        .output()
-        .await
-        .unwrap();
-    let printed = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success(),
-        "{printed} {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let printed: Value = serde_json::from_str(&printed).unwrap();
-    assert!(printed["tools"].as_array().unwrap().contains(&json!("hybrid_search")));
-    assert_eq!(printed["found"]["entities"][0]["key"], "curl", "{printed}");
 }
 
 #[tokio::test]

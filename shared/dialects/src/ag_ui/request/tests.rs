@@ -66,6 +66,28 @@ fn parts_are_text_and_uploaded_files() {
 }
 
 #[test]
+fn a_stored_message_with_files_is_read_as_it_was_sent() {
+    let file = |media_type: &str| FileRef {
+        file_id: uuid::Uuid::now_v7(),
+        name: "a".into(),
+        media_type: media_type.into(),
+        size_bytes: 1,
+        sha256: String::new(),
+    };
+    let files = [file("image/png"), file("text/plain")];
+    let content = content_with("What is this?", &files);
+    assert_eq!(
+        (&content[1]["type"], &content[2]["type"]),
+        (&json!("image"), &json!("document"))
+    );
+    let asked = input(&json!({"messages": [{"role": "user", "content": content}]})).asked();
+    let message = asked.unwrap().message.unwrap();
+    assert_eq!(message.text, "What is this?");
+    assert_eq!(message.files, files.map(|file| file.file_id.to_string()));
+    assert_eq!(content_with("Hi", &[]), "Hi");
+}
+
+#[test]
 fn context_state_and_system_messages_are_instructions() {
     let input = input(&json!({
         "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}],

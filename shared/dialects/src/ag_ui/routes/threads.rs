@@ -20,6 +20,7 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::{find_thread, stream};
+use crate::ag_ui::request::content_with;
 use crate::ag_ui::{AgUi, Begin, thread_at_rest};
 
 /// Number of the newest messages of a thread that a client is given when it connects.
@@ -187,10 +188,14 @@ fn before(stored: &[ChatMessage], span: Span) -> &[ChatMessage] {
 }
 
 fn as_messages(stored: &[ChatMessage]) -> Vec<Value> {
-    stored
-        .iter()
-        .map(|message| json!({"id": message.id, "role": message.role, "content": message.content}))
-        .collect()
+    let as_message = |message: &ChatMessage| {
+        let content = match message.role.as_str() {
+            "user" => content_with(&message.content, &rejoin_files::of_metadata(&message.metadata)),
+            _ => message.content.as_str().into(),
+        };
+        json!({"id": message.id, "role": message.role, "content": content})
+    };
+    stored.iter().map(as_message).collect()
 }
 
 #[cfg(test)]
