@@ -47,7 +47,7 @@ mod server;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use rejoin_bench_tables::{capacity, compare, here, machine, print, report, results, svg};
+use rejoin_bench_tables::{capacity, compare, here, machine, print, report, results};
 
 #[derive(Debug, Parser)]
 #[command(about = "Measures Rejoin beside its peers and its limits")]

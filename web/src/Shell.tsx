@@ -52,7 +52,8 @@ export function Shell() {
         {t('Skip to content')}
       </a>
       {hasSidebar ? <Sidebar /> : <SidebarPlace />}
-      <div className="veil" aria-hidden="true" onPointerDown={closeDrawer} />
+      {/* Closed by the click, not by its beginning: the rest of it would act on what is beneath. */}
+      <div className="veil" aria-hidden="true" onClick={closeDrawer} />
       <div className="stage" inert={isDrawn}>
         <IconButton
           ref={opener}

@@ -1,6 +1,7 @@
 //! Settings of a worker process.
 
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
@@ -13,6 +14,8 @@ use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_event_log::group_commit::WriterOptions;
 use rejoin_files::FilesArgs;
 use rejoin_mcp_client::McpArgs;
+use rejoin_model_client::{ModelError, name};
+use rejoin_models::DEFAULT_MODEL;
 use rejoin_queue::lease;
 use rejoin_remote_tools::RemoteToolArgs;
 use rejoin_telemetry::TelemetryArgs;
@@ -60,6 +63,10 @@ pub struct WorkerConfig {
     /// Maximum number of messages of a conversation in the prompt, including the new one
     #[arg(long, env = "REJOIN_HISTORY_MESSAGES", default_value_t = 10)]
     pub history_messages: i64,
+
+    /// The model that writes titles of conversations, such as openai:gpt-6-luna; `default`: the conversation's own; `off`: a title is the beginning of the first message
+    #[arg(long, env = "REJOIN_TITLE_MODEL", default_value = "off")]
+    pub title_model: TitleModel,
 
     /// Maximum number of graph search results in the prompt of a plain conversation
     #[arg(long, env = "REJOIN_SEARCH_HITS", default_value_t = 8)]
@@ -193,6 +200,30 @@ pub struct WorkerConfig {
     pub metrics: Option<SocketAddr>,
 }
 
+/// The model that writes titles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TitleModel {
+    /// None: titles are the beginnings of first messages.
+    Off,
+    /// The conversation's own.
+    OfConversation,
+    /// `provider:model`, or a bare well-known name.
+    Named(String),
+}
+
+impl FromStr for TitleModel {
+    type Err = ModelError;
+
+    fn from_str(text: &str) -> Result<Self, ModelError> {
+        match text.trim() {
+            // Compose files set variables that they leave out to nothing.
+            "" | "off" => Ok(Self::Off),
+            DEFAULT_MODEL => Ok(Self::OfConversation),
+            named => name::check(named).map(|()| Self::Named(named.to_owned())),
+        }
+    }
+}
+
 fn hours(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(hours) if hours.is_finite() && hours >= 0.0 => Ok(hours),
@@ -212,6 +243,7 @@ impl WorkerConfig {
             lease_ms: lease::LEASE.as_millis() as u64,
             heartbeat_ms: lease::HEARTBEAT.as_millis() as u64,
             history_messages: 10,
+            title_model: TitleModel::Off,
             search_hits: 8,
             run_timeout_s: 300,
             handoff_steps: 20,
@@ -271,5 +303,24 @@ impl WorkerConfig {
             flush_interval: Duration::from_millis(self.flush_ms),
             ..WriterOptions::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_have_no_model_the_conversations_own_or_a_named_one() {
+        for (text, model) in [
+            ("", TitleModel::Off),
+            ("off", TitleModel::Off),
+            (" default ", TitleModel::OfConversation),
+            ("openai:small", TitleModel::Named("openai:small".to_owned())),
+        ] {
+            assert_eq!(text.parse::<TitleModel>().expect(text), model);
+        }
+        let error = "mystery".parse::<TitleModel>().expect_err("an unknown model");
+        assert!(error.message.contains("openai:mystery"), "{error}");
     }
 }

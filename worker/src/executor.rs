@@ -28,6 +28,7 @@ use rejoin_runs::contexts;
 use rejoin_runs::prices::{self, ModelPrice};
 use rejoin_runs::runs::part::Part;
 use rejoin_runs::runs::{self, Run};
+use rejoin_runs::turn_records::TurnRecords;
 use rejoin_telemetry::TraceContext;
 use rejoin_types::events::DoneStatus;
 use rejoin_types::events::Kind;
@@ -36,11 +37,13 @@ use serde_json::Value;
 use tracing::{Instrument, info_span, warn};
 
 use crate::compression;
+use crate::config::TitleModel;
 use crate::jobs::Handlers;
 use crate::run::End;
 use crate::run::errors;
 use crate::run::history::{self, InitialMessages};
 use crate::services::Services;
+use crate::title;
 use agent::Agent;
 use attempt_error::AttemptError;
 use steps::step_loop;
@@ -228,7 +231,13 @@ async fn attempt_run(
             .await?
             .revoked(),
     };
-    let may_need_summary = records.is_none_or(|records| records.may_need_summary());
+    let background = Background {
+        summary: records.as_ref().is_none_or(TurnRecords::may_need_summary),
+        title: services.config.title_model != TitleModel::Off
+            // A branch has the title of its original.
+            && run.forked_from_run_id.is_none()
+            && (run.first_seq == 0 || records.as_ref().is_some_and(TurnRecords::is_first_answer)),
+    };
     let end = loop {
         let span = attempt_span::open(services, job, &run, &agent);
         let ended = match revoked {
@@ -254,7 +263,7 @@ async fn attempt_run(
             end => break end,
         }
     };
-    end_turn(services, job, &run, end, fresh, &seen, may_need_summary).await
+    end_turn(services, job, &run, end, fresh, &seen, background).await
 }
 
 /// Runs the part of one agent.
@@ -284,6 +293,14 @@ async fn run_agent(
     }
 }
 
+/// What may be due for the conversation after the turn, by what is known at its beginning.
+#[derive(Clone, Copy)]
+struct Background {
+    summary: bool,
+    /// If the turn completes: no answer was before its own.
+    title: bool,
+}
+
 /// Ends the turn.
 async fn end_turn(
     services: &Services,
@@ -292,7 +309,7 @@ async fn end_turn(
     end: End,
     fresh: Option<InitialMessages>,
     seen: &Seen,
-    may_need_summary: bool,
+    background: Background,
 ) -> Result<Option<Outcome>, AttemptError> {
     let (status, text, error, usage, last_step) = match end {
         End::Finished {
@@ -341,8 +358,13 @@ async fn end_turn(
         return Ok(Some(Outcome::Release));
     }
     metrics::counter!("rejoin_runs_total", "status" => status.as_str()).increment(1);
-    if let (Some(conversation_id), false, true) = (run.conversation_id, run.is_sub_agent(), may_need_summary) {
-        compression::consider(services, run.workspace_id, conversation_id).await;
+    if let (Some(conversation_id), false) = (run.conversation_id, run.is_sub_agent()) {
+        if background.summary {
+            compression::consider(services, run.workspace_id, conversation_id).await;
+        }
+        if background.title && status == DoneStatus::Completed {
+            title::request(services, run.workspace_id, conversation_id).await;
+        }
     }
     Ok(None)
 }

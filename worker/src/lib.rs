@@ -13,6 +13,8 @@
 //! - `run`          the step loop: model call, tool calls, limits
 //! - `flow`         definitions over sub-agents, in place of a language model
 //! - `coordination` tools to find and start agents, and to ask users
+//! - `compression` summarizes the older messages of a conversation
+//! - `title`        writes the title of a conversation
 //! - `pools`        the tools of a workspace, and their selection for an agent
 //! - `mcp_accounts` users' accounts at MCP servers: their jobs, and the questions that wait for them
 //! - `mcp_probe`    the job behind "test this server"
@@ -40,6 +42,7 @@ pub mod pools;
 pub mod publish;
 pub mod run;
 pub mod services;
+pub mod title;
 
 use std::sync::Arc;
 
@@ -60,6 +63,7 @@ use compression::CompressionHandler;
 use jobs::{ExtensionJobs, Handler, Handlers};
 use mcp_accounts::AccountJob;
 use mcp_probe::Probe;
+use title::TitleHandler;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
@@ -114,9 +118,10 @@ pub async fn work_on(services: Services, handlers: Handlers, drain: Cancellation
 
 /// The handlers of all kinds of jobs besides runs: the worker's own and those of extensions.
 fn handlers(services: &Services) -> Handlers {
-    let own: [Arc<dyn Handler>; 5] = [
+    let own: [Arc<dyn Handler>; 6] = [
         Arc::new(Probe),
         Arc::new(CompressionHandler),
+        Arc::new(TitleHandler),
         Arc::new(AccountJob::Plan),
         Arc::new(AccountJob::Exchange),
         Arc::new(AccountJob::Disconnect),

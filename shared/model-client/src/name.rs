@@ -97,6 +97,11 @@ impl fmt::Display for ModelName {
     }
 }
 
+/// Checks the name of a model: its provider is known. Its key is not looked for.
+pub fn check(name: &str) -> Result<(), ModelError> {
+    ModelName::parse(name).map(drop)
+}
+
 fn example(provider: ProviderKind) -> &'static str {
     match provider {
         ProviderKind::OpenAi | ProviderKind::OpenAiResponses | ProviderKind::Azure => "gpt-6-luna",

@@ -80,23 +80,29 @@ impl Models {
     /// Resolves the model of a definition, with its provider; None: that of conversations without an agent. Retirement,
     /// the override, the default and the demo fallback may replace it.
     pub fn resolve(&self, model: Option<&str>) -> Result<Resolved, ModelError> {
-        self.resolve_or(model, false)
+        self.resolve_or(self.wanted(model), false)
     }
 
     /// The same for a definition's model settings.
     pub fn of_definition(&self, model: Option<&ModelChoice>) -> Result<Resolved, ModelError> {
         let or_default = model.is_some_and(|model| model.or_default);
-        self.resolve_or(model.map(|model| model.name.as_str()), or_default)
+        self.resolve_or(self.wanted(model.map(|model| model.name.as_str())), or_default)
     }
 
-    fn resolve_or(&self, model: Option<&str>, or_default: bool) -> Result<Resolved, ModelError> {
+    /// The same for a model that a setting names for one purpose: the override does not replace it.
+    pub fn of_setting(&self, model: &str) -> Result<Resolved, ModelError> {
+        self.resolve_or(model, false)
+    }
+
+    fn wanted<'a>(&'a self, model: Option<&'a str>) -> &'a str {
         let of_definition = model.map(str::trim).filter(|name| *name != DEFAULT_MODEL);
-        let wanted = self
-            .settings
-            .model_override
-            .as_deref()
+        let replacement = self.settings.model_override.as_deref();
+        replacement
             .or(of_definition)
-            .unwrap_or_else(|| self.settings.chat_model());
+            .unwrap_or_else(|| self.settings.chat_model())
+    }
+
+    fn resolve_or(&self, wanted: &str, or_default: bool) -> Result<Resolved, ModelError> {
         let (mut name, retired_on) = self.live(wanted)?;
         let mut replaced = retired_on.is_some();
         if let Some(variable) = self.settings.missing_variable(name.provider) {

@@ -2,6 +2,7 @@
 //!
 //! # Layout
 //! - `conversations` `messages` `answers` `feedback`   chats, their messages, how answers came about, users' feedback
+//! - `titles`      titles of conversations that a model writes
 //! - `conversation_lists` `folders` `message_search`   how a user arranges and finds them
 //! - `branches` `shares`   versions of a message, in other conversations; links by which others read one
 //! - `agents` `prompts`   agent definitions; instructions for all agents
@@ -50,5 +51,6 @@ pub mod run_messages;
 pub mod runs;
 pub mod shares;
 pub mod steering;
+pub mod titles;
 pub mod tool_calls;
 pub mod turn_records;

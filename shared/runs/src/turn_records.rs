@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::client_tools::RunOptions;
 use crate::compressions::{self, Compression};
 use crate::contexts::{Context, ContextPatch};
+use crate::messages::Role;
 use crate::prices::ModelPrice;
 
 /// The records of a run's turn. All are empty for a run without a conversation and options.
@@ -55,6 +56,16 @@ impl TurnRecords {
     pub fn may_need_summary(&self) -> bool {
         let messages = i64::try_from(self.history.len() + 2).unwrap_or(i64::MAX);
         !self.history_is_complete || messages > compressions::KEPT
+    }
+
+    /// Returns whether the conversation has no answer before the turn's own.
+    pub fn is_first_answer(&self) -> bool {
+        self.history_is_complete
+            && self.compressed.is_none()
+            && self
+                .history
+                .iter()
+                .all(|message| message.role != Role::Assistant.as_str())
     }
 }
 

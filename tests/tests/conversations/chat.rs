@@ -20,5 +20,6 @@ mod sharing;
 mod shown_tools;
 mod statements;
 mod story;
+mod titles;
 mod turn_failures;
 mod turns;

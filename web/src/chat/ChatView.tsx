@@ -31,6 +31,7 @@ import { shownTitle } from './titles';
 import { UnsentMessages } from './UnsentMessages';
 import { UserMessage } from './UserMessage';
 import type { StoredFile } from './uploads';
+import { useFreshTitle } from './useFreshTitle';
 import { useReady } from './useReady';
 
 const Pane = lazyPart(async () => (await import('../consoles/Pane')).default, t('the consoles'));
@@ -163,6 +164,7 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
   );
   usePrewarmed(id, stored.data);
   useKeeping(stored.data, live);
+  useFreshTitle(id, view, stored.data?.title);
   const title = stored.data ? shownTitle(stored.data) : '';
   const ratings = useRatings(id, stored.data !== undefined);
   const ended = useReady(view, (status) => notify(title || t('Chat'), ENDS[status] ?? '', id));

@@ -39,7 +39,7 @@ function preload(): void {
 }
 
 interface MenuProps {
-  /** A button that handles neither the pointer nor keys itself. */
+  /** A button that handles neither the pointer nor keys nor clicks itself. */
   trigger: ReactElement<ComponentProps<'button'>>;
   align?: 'start' | 'end';
   side?: 'top' | 'bottom';
@@ -54,6 +54,8 @@ export function Menu({ trigger, align = 'end', side = 'bottom', onCloseAutoFocus
   const [wasOpen, setWasOpen] = useState(false);
   const button = useRef<HTMLButtonElement>(null);
   const isByKey = useRef(false);
+  /** The press of the mouse or of a key that has begun was acted on: its click does nothing more. */
+  const isDone = useRef(false);
   const [buttonId, id] = [useId(), useId()];
   const change = async (opens: boolean, byKey = false) => {
     setOpen(opens);
@@ -68,7 +70,9 @@ export function Menu({ trigger, align = 'end', side = 'bottom', onCloseAutoFocus
     }
   };
   const onPointerDown = (event: PointerEvent) => {
-    if (event.button !== 0 || event.ctrlKey) return;
+    // A finger may scroll from here on: it opens the menu when it taps, which is a click.
+    isDone.current = event.pointerType === 'mouse';
+    if (!isDone.current || event.button !== 0 || event.ctrlKey) return;
     // The focus is for the menu.
     if (!isOpen) event.preventDefault();
     void change(!isOpen);
@@ -76,7 +80,12 @@ export function Menu({ trigger, align = 'end', side = 'bottom', onCloseAutoFocus
   const onKeyDown = (event: KeyboardEvent) => {
     if (!['Enter', ' ', 'ArrowDown'].includes(event.key)) return;
     event.preventDefault();
+    isDone.current = event.key !== 'ArrowDown';
     void change(event.key === 'ArrowDown' || !isOpen, true);
+  };
+  const onClick = () => {
+    if (!isDone.current) void change(!isOpen);
+    isDone.current = false;
   };
   return (
     <>
@@ -91,6 +100,7 @@ export function Menu({ trigger, align = 'end', side = 'bottom', onCloseAutoFocus
         onFocus: preload,
         onPointerDown,
         onKeyDown,
+        onClick,
       } as ComponentProps<'button'>)}
       {wasOpen && parts ? (
         <parts.Shown

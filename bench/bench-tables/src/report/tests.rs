@@ -69,7 +69,7 @@ fn a_page_and_its_plots_are_written_and_old_plots_go() {
         results,
         docs: folder.clone(),
     };
-    write(&arguments).unwrap();
+    write(&arguments, &[]).unwrap();
     let page = std::fs::read_to_string(folder.join("performance.md")).unwrap();
     let plots: Vec<_> = std::fs::read_dir(folder.join("performance"))
         .unwrap()

@@ -1,6 +1,6 @@
 // The user's conversations as lists, the folders, and the changes of several conversations at once.
-import { type InfiniteData, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useCallback } from 'react';
+import { type InfiniteData, notifyManager, type QueryClient, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useCallback, useSyncExternalStore } from 'react';
 import { api, type Schemas } from '../../api/http';
 import { type Pages, usePages } from '../../api/pages';
 
@@ -50,6 +50,22 @@ export function useListed(): (id: string) => Chat | undefined {
     },
     [queries],
   );
+}
+
+/** The title of a conversation in the lists that were read; it follows them. */
+export function useListedTitle(id: string): string | undefined {
+  const queries = useQueryClient();
+  const listed = useListed();
+  const subscribe = useCallback(
+    (changed: () => void) => queries.getQueryCache().subscribe(notifyManager.batchCalls(changed)),
+    [queries],
+  );
+  return useSyncExternalStore(subscribe, () => listed(id)?.title);
+}
+
+/** Reads the lists that are shown again. */
+export function refreshLists(queries: QueryClient): void {
+  void queries.invalidateQueries({ queryKey: LISTS });
 }
 
 /** Creates a folder, or renames one. */
