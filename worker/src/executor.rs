@@ -18,7 +18,7 @@ mod steps;
 
 use std::time::Duration;
 
-use rejoin_commands::{Begun, FinishRun, Finished, RunError, StartRun, Started};
+use rejoin_commands::{Begun, FencedError, FinishRun, Finished, RecordStep, RunError, StartRun, Started};
 use rejoin_event_log::stream::Seen;
 use rejoin_extension::Signals;
 use rejoin_faults::Fault;
@@ -301,6 +301,28 @@ struct Background {
     title: bool,
 }
 
+/// Records the last step, then the end: what the database refuses of one does not keep the other from being stored.
+async fn finish_apart(
+    services: &Services,
+    finish: &FinishRun<'_>,
+    step: &RecordStep<'_>,
+) -> Result<(Finished, DoneStatus), FencedError> {
+    let refused = match services.execute(step).await {
+        Ok(_) => None,
+        Err(FencedError::Database { attempted, source }) if rejoin_db::is_final(&source) => {
+            Some(errors::refused_by_database(attempted, &source))
+        }
+        Err(error) => return Err(error),
+    };
+    let finish = FinishRun {
+        status: refused.as_ref().map_or(finish.status, |_| DoneStatus::Failed),
+        error: refused.as_ref().or(finish.error),
+        last_step: None,
+        ..*finish
+    };
+    Ok((services.execute(&finish).await?, finish.status))
+}
+
 /// Ends the turn.
 async fn end_turn(
     services: &Services,
@@ -353,7 +375,13 @@ async fn end_turn(
         last_step: last_step.as_ref(),
         output: output.as_ref(),
     };
-    if services.execute(&command).await? == Finished::HasPending {
+    let (finished, status) = match (services.execute(&command).await, &last_step) {
+        (Err(FencedError::Database { source, .. }), Some(step)) if rejoin_db::is_final(&source) => {
+            finish_apart(services, &command, step).await?
+        }
+        (finished, _) => (finished?, status),
+    };
+    if finished == Finished::HasPending {
         // A steering message arrived at the last moment: the run continues with it.
         return Ok(Some(Outcome::Release));
     }

@@ -1,8 +1,6 @@
-//! Integration tests of the services that an agent uses (models, MCP servers, data sources, the web), of the store of old logs, and of projects on
-//! several databases.
+//! Integration tests of the services that an agent uses (models, MCP servers, data sources, the web), and of projects on several databases.
 //! Each folder is a subject, each file a part of it, each test a sentence.
 
-mod archive;
 mod cells;
 mod consoles;
 mod data_sources;
