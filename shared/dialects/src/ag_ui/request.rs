@@ -285,10 +285,10 @@ pub fn content_with(text: &str, files: &[FileRef]) -> Value {
         return text.into();
     }
     let files = files.iter().map(|file| {
-        let kind = match file.media_type.split('/').next() {
-            Some(kind @ ("image" | "audio" | "video")) => kind,
-            _ => "document",
-        };
+        let kind = file.media_type.split('/').next();
+        let kind = kind
+            .filter(|kind| ["image", "audio", "video"].contains(kind))
+            .unwrap_or("document");
         json!({"type": kind, "source": {"type": "file", "value": file.file_id, "mimeType": file.media_type}})
     });
     let text = json!({"type": "text", "text": text});
