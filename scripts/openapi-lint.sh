@@ -20,6 +20,7 @@ bin=$tools/node_modules/.bin
 # No look for a newer version, no report home.
 export REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true
 "$bin/redocly" lint --config "$rules/redocly.yaml" --format=json --max-problems=100000 "$document" >"$tools/redocly.json"
+# shellcheck disable=SC2016 # The script's templates, not the shell's.
 node --eval '
     const { totals, problems } = JSON.parse(require("fs").readFileSync(process.argv[1], "utf8"));
     for (const { ruleId, message, location } of problems) console.error(`${ruleId}: ${message} at ${location[0].pointer}`);

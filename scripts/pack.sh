@@ -113,4 +113,5 @@ pack_wheels
 pack_npm
 pack_tarball
 pack_debian
-(cd "$out" && find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)
+sums=$(cd "$out" && find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs sha256sum)
+echo "$sums" >"$out/SHA256SUMS"

@@ -9,7 +9,7 @@ setup_patroni() {
     cache=$(server_cache ha)
     # PostgreSQL's user runs it, and can't get to an interpreter below /root.
     local python=python3
-    if is_root && ! as_server sh -c 'test -x "$1"' sh "$(python3 -c 'import sys; print(sys.executable)')"; then
+    if is_root && ! as_server test -x "$(python3 -c 'import sys; print(sys.executable)')"; then
         python=/usr/bin/python3
     fi
     PYTHON=$python python_tools scripts/wheels/ha.txt "$cache" "runs over a Patroni cluster"

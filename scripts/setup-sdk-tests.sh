@@ -15,7 +15,7 @@ fi
 quietly() {
     local name=$1
     shift
-    "$@" >"$logs/$name.log" 2>&1 || {
+    "$@" >"${logs:?}/$name.log" 2>&1 || {
         cat "$logs/$name.log" >&2
         die "${package:?}: $name has failed"
     }

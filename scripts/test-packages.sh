@@ -57,7 +57,7 @@ dev_options=()
 # dev COMMAND…: starts `COMMAND dev` in this folder, and waits until it is ready.
 dev() {
     # So that signals reach it.
-    become=exec newcomer "${hide[@]}" "$@" dev --json --port 0 "${dev_options[@]}" >ready.json 2>dev.log &
+    become="exec" newcomer "${hide[@]}" "$@" dev --json --port 0 "${dev_options[@]}" >ready.json 2>dev.log &
     server=$!
     for _ in $(seq 1200); do
         if [ -s ready.json ]; then return; fi
