@@ -38,7 +38,7 @@ export function Versions({ point: { messageId, versions } }: { point: BranchPoin
   };
   return (
     <span
-      className="versions"
+      className="version-switch"
       role="group"
       aria-label={t('Version {version} of {count}', { version: at + 1, count: versions.length })}
     >

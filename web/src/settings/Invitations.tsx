@@ -9,6 +9,7 @@ import { Failed } from '../ui/Failed';
 import { rich, t } from '../ui/language';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
 import { ShownOnce } from '../ui/ShownOnce';
+import { Wide } from '../ui/Wide';
 import { ROLES, roleName } from './roles';
 
 type Invitation = Schemas['InvitationItem'];
@@ -45,55 +46,57 @@ export function Invitations() {
       ) : invitations.items.length === 0 ? (
         <p className="quiet">{isOwner ? t('No invitations yet.') : t('No invitations yet. Owners can create them.')}</p>
       ) : (
-        <table ref={table} tabIndex={-1}>
-          <thead>
-            <tr>
-              <th scope="col">{t('For')}</th>
-              <th scope="col">{t('Role')}</th>
-              <th scope="col">{t('Joined')}</th>
-              <th scope="col">{t('Created')}</th>
-              <th scope="col">{t('Expires')}</th>
-              {isOwner ? <th scope="col">{t('Actions')}</th> : null}
-            </tr>
-          </thead>
-          <tbody>
-            {invitations.items.map((one) => (
-              <tr key={one.id}>
-                <td dir="auto">{one.note ?? <span className="quiet">{t('Anyone with the link')}</span>}</td>
-                <td>{roleName(one.role)}</td>
-                <td>{t('{count} of {all}', { count: one.uses, all: one.maxUses })}</td>
-                <td>
-                  <Ago at={one.createdAt} />
-                </td>
-                <td>{one.isValid ? <Ago at={one.expiresAt} /> : <span className="quiet">{endOf(one)}</span>}</td>
-                {isOwner ? (
-                  <td>
-                    {one.isValid ? (
-                      <button
-                        type="button"
-                        className="small"
-                        aria-label={
-                          one.note == null
-                            ? t('Revoke the invitation for the role {role}', { role: roleName(one.role) })
-                            : t('Revoke the invitation {note}', { note: one.note })
-                        }
-                        onClick={() =>
-                          void confirmed({
-                            title: t('Revoke this invitation?'),
-                            detail: t('Its link stops working. Members who have joined with it stay members.'),
-                            action: t('Revoke invitation'),
-                          }).then((isAgreed) => isAgreed && revoke.mutate(one.id))
-                        }
-                      >
-                        {t('Revoke')}
-                      </button>
-                    ) : null}
-                  </td>
-                ) : null}
+        <Wide>
+          <table ref={table} tabIndex={-1}>
+            <thead>
+              <tr>
+                <th scope="col">{t('For')}</th>
+                <th scope="col">{t('Role')}</th>
+                <th scope="col">{t('Joined')}</th>
+                <th scope="col">{t('Created')}</th>
+                <th scope="col">{t('Expires')}</th>
+                {isOwner ? <th scope="col">{t('Actions')}</th> : null}
               </tr>
-            ))}
-          </tbody>
-        </table>
+            </thead>
+            <tbody>
+              {invitations.items.map((one) => (
+                <tr key={one.id}>
+                  <td dir="auto">{one.note ?? <span className="quiet">{t('Anyone with the link')}</span>}</td>
+                  <td>{roleName(one.role)}</td>
+                  <td>{t('{count} of {all}', { count: one.uses, all: one.maxUses })}</td>
+                  <td>
+                    <Ago at={one.createdAt} />
+                  </td>
+                  <td>{one.isValid ? <Ago at={one.expiresAt} /> : <span className="quiet">{endOf(one)}</span>}</td>
+                  {isOwner ? (
+                    <td>
+                      {one.isValid ? (
+                        <button
+                          type="button"
+                          className="small"
+                          aria-label={
+                            one.note == null
+                              ? t('Revoke the invitation for the role {role}', { role: roleName(one.role) })
+                              : t('Revoke the invitation {note}', { note: one.note })
+                          }
+                          onClick={() =>
+                            void confirmed({
+                              title: t('Revoke this invitation?'),
+                              detail: t('Its link stops working. Members who have joined with it stay members.'),
+                              action: t('Revoke invitation'),
+                            }).then((isAgreed) => isAgreed && revoke.mutate(one.id))
+                          }
+                        >
+                          {t('Revoke')}
+                        </button>
+                      ) : null}
+                    </td>
+                  ) : null}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Wide>
       )}
       <More of={invitations} label={t('Load more invitations')} />
       {revoke.error ? <ErrorNote error={revoke.error} /> : null}

@@ -7,6 +7,7 @@ import { confirmed } from '../ui/Dialog';
 import { LOCALE, rich, t } from '../ui/language';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
 import { ShownOnce } from '../ui/ShownOnce';
+import { Wide } from '../ui/Wide';
 
 type Key = Schemas['KeyItem'];
 type Scope = 'read' | 'write' | 'admin' | 'worker';
@@ -86,55 +87,57 @@ export function Keys() {
         </ShownOnce>
       ) : null}
       {failed ? <ErrorNote error={failed} /> : null}
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">{t('Key')}</th>
-            <th scope="col">{t('Acts as')}</th>
-            <th scope="col">{t('Scopes')}</th>
-            <th scope="col">{t('Created')}</th>
-            <th scope="col">{t('Last used')}</th>
-            <th scope="col">{t('Expires')}</th>
-            <th scope="col">{t('Revoke')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {keys.data.items.map((key) => (
-            <tr key={key.id}>
-              <td>
-                <bdi>{key.name}</bdi> <code className="quiet">{key.prefix}…</code>
-              </td>
-              <td>
-                <bdi>{key.handle}</bdi> {key.userId === me.userId ? <span className="quiet">{t('you')}</span> : null}
-              </td>
-              <td>{key.scopes.join(', ')}</td>
-              <td>
-                <Ago at={key.createdAt} /> {key.madeBy ? null : <span className="quiet">{t('by an operator')}</span>}
-              </td>
-              <td>{key.lastUsedAt ? <Ago at={key.lastUsedAt} /> : <span className="quiet">{t('never')}</span>}</td>
-              <td>{end(key)}</td>
-              <td>
-                {isGood(key) ? (
-                  <button
-                    type="button"
-                    className="small"
-                    aria-label={t('Revoke {name}', { name: key.name })}
-                    onClick={() =>
-                      void confirmed({
-                        title: t('Revoke the key {name}?', { name: key.name }),
-                        detail: t('Programs that use it lose access.'),
-                        action: t('Revoke key'),
-                      }).then((isAgreed) => isAgreed && revoke.mutate(key.id))
-                    }
-                  >
-                    {t('Revoke')}
-                  </button>
-                ) : null}
-              </td>
+      <Wide>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">{t('Key')}</th>
+              <th scope="col">{t('Acts as')}</th>
+              <th scope="col">{t('Scopes')}</th>
+              <th scope="col">{t('Created')}</th>
+              <th scope="col">{t('Last used')}</th>
+              <th scope="col">{t('Expires')}</th>
+              <th scope="col">{t('Revoke')}</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {keys.data.items.map((key) => (
+              <tr key={key.id}>
+                <td>
+                  <bdi>{key.name}</bdi> <code className="quiet">{key.prefix}…</code>
+                </td>
+                <td>
+                  <bdi>{key.handle}</bdi> {key.userId === me.userId ? <span className="quiet">{t('you')}</span> : null}
+                </td>
+                <td>{key.scopes.join(', ')}</td>
+                <td>
+                  <Ago at={key.createdAt} /> {key.madeBy ? null : <span className="quiet">{t('by an operator')}</span>}
+                </td>
+                <td>{key.lastUsedAt ? <Ago at={key.lastUsedAt} /> : <span className="quiet">{t('never')}</span>}</td>
+                <td>{end(key)}</td>
+                <td>
+                  {isGood(key) ? (
+                    <button
+                      type="button"
+                      className="small"
+                      aria-label={t('Revoke {name}', { name: key.name })}
+                      onClick={() =>
+                        void confirmed({
+                          title: t('Revoke the key {name}?', { name: key.name }),
+                          detail: t('Programs that use it lose access.'),
+                          action: t('Revoke key'),
+                        }).then((isAgreed) => isAgreed && revoke.mutate(key.id))
+                      }
+                    >
+                      {t('Revoke')}
+                    </button>
+                  ) : null}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Wide>
       {keys.data.nextCursor ? (
         <p className="quiet">
           {rich('Showing the newest {count} keys. Run {command} to see all.', {

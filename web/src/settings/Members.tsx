@@ -5,6 +5,7 @@ import { useMe } from '../api/me';
 import { confirmed } from '../ui/Dialog';
 import { rich, t } from '../ui/language';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
+import { Wide } from '../ui/Wide';
 import { Invitations } from './Invitations';
 import { ROLES, type Role, roleName } from './roles';
 
@@ -43,50 +44,52 @@ export function Members() {
     );
   return (
     <>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">{t('Member')}</th>
-            <th scope="col">{t('Role')}</th>
-            <th scope="col">{t('Permissions')}</th>
-            <th scope="col">{t('Member since')}</th>
-            {isOwner ? <th scope="col">{t('Actions')}</th> : null}
-          </tr>
-        </thead>
-        <tbody>
-          {members.data.items.map((member) => (
-            <tr key={member.userId}>
-              <td>
-                <bdi>{member.handle}</bdi>{' '}
-                {member.userId === me.userId ? <span className="quiet">{t('you')}</span> : null}
-              </td>
-              <td>{role(member)}</td>
-              <td className="quiet">{ROLES[member.role as Role]}</td>
-              <td>
-                <Ago at={member.createdAt} />
-              </td>
-              {isOwner ? (
-                <td>
-                  <button
-                    type="button"
-                    className="small"
-                    aria-label={t('Remove {name}', { name: member.handle })}
-                    onClick={() =>
-                      void confirmed({
-                        title: t('Remove {user} from the project?', { user: member.handle }),
-                        detail: t('Their keys lose access to it.'),
-                        action: t('Remove member'),
-                      }).then((isAgreed) => isAgreed && remove.mutate(member.userId))
-                    }
-                  >
-                    {t('Remove')}
-                  </button>
-                </td>
-              ) : null}
+      <Wide>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">{t('Member')}</th>
+              <th scope="col">{t('Role')}</th>
+              <th scope="col">{t('Permissions')}</th>
+              <th scope="col">{t('Member since')}</th>
+              {isOwner ? <th scope="col">{t('Actions')}</th> : null}
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {members.data.items.map((member) => (
+              <tr key={member.userId}>
+                <td>
+                  <bdi>{member.handle}</bdi>{' '}
+                  {member.userId === me.userId ? <span className="quiet">{t('you')}</span> : null}
+                </td>
+                <td>{role(member)}</td>
+                <td className="quiet">{ROLES[member.role as Role]}</td>
+                <td>
+                  <Ago at={member.createdAt} />
+                </td>
+                {isOwner ? (
+                  <td>
+                    <button
+                      type="button"
+                      className="small"
+                      aria-label={t('Remove {name}', { name: member.handle })}
+                      onClick={() =>
+                        void confirmed({
+                          title: t('Remove {user} from the project?', { user: member.handle }),
+                          detail: t('Their keys lose access to it.'),
+                          action: t('Remove member'),
+                        }).then((isAgreed) => isAgreed && remove.mutate(member.userId))
+                      }
+                    >
+                      {t('Remove')}
+                    </button>
+                  </td>
+                ) : null}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Wide>
       {failed ? <ErrorNote error={failed} /> : null}
       <Invitations />
       <p className="quiet">

@@ -5,6 +5,7 @@ import { api, query, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { number, t } from '../ui/language';
 import { ErrorNote, Waiting } from '../ui/parts';
+import { Wide } from '../ui/Wide';
 
 /** Prices of the catalogue that are shown at once. */
 const SHOWN = 20;
@@ -48,45 +49,47 @@ export function Prices() {
         placeholder={t('Find models')}
         onChange={(event) => setWanted(event.target.value)}
       />
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">{t('Model')}</th>
-            <th scope="col" className="number">
-              {t('Input')}
-            </th>
-            <th scope="col" className="number">
-              {t('Output')}
-            </th>
-            <th scope="col">{t('Source')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {shown.map((price) => (
-            <tr key={`${price.builtIn}${price.model}`}>
-              <td>
-                <code>{price.model}</code>
-              </td>
-              <td className="number">{dollars(price.inputUsd)}</td>
-              <td className="number">{dollars(price.outputUsd)}</td>
-              <td>
-                {price.builtIn ? (
-                  <span className="quiet">{t('catalogue')}</span>
-                ) : (
-                  <button
-                    type="button"
-                    className="small"
-                    aria-label={t('Remove the price of {model}', { model: price.model })}
-                    onClick={() => remove.mutate(price.model)}
-                  >
-                    {t('Remove')}
-                  </button>
-                )}
-              </td>
+      <Wide>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">{t('Model')}</th>
+              <th scope="col" className="number">
+                {t('Input')}
+              </th>
+              <th scope="col" className="number">
+                {t('Output')}
+              </th>
+              <th scope="col">{t('Source')}</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {shown.map((price) => (
+              <tr key={`${price.builtIn}${price.model}`}>
+                <td>
+                  <code>{price.model}</code>
+                </td>
+                <td className="number">{dollars(price.inputUsd)}</td>
+                <td className="number">{dollars(price.outputUsd)}</td>
+                <td>
+                  {price.builtIn ? (
+                    <span className="quiet">{t('catalogue')}</span>
+                  ) : (
+                    <button
+                      type="button"
+                      className="small"
+                      aria-label={t('Remove the price of {model}', { model: price.model })}
+                      onClick={() => remove.mutate(price.model)}
+                    >
+                      {t('Remove')}
+                    </button>
+                  )}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Wide>
       {listed.length > SHOWN ? (
         <p className="quiet">
           {t('{count, plural, other {# more in the catalogue. Search by name to find them.}}', {

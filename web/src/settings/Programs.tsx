@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { api, type Schemas } from '../api/http';
 import { message, rich, t } from '../ui/language';
 import { Ago, ErrorNote, State, Waiting } from '../ui/parts';
+import { Wide } from '../ui/Wide';
 
 type Program = Schemas['RemoteWorkerBody'];
 
@@ -27,36 +28,38 @@ export function Programs() {
     );
   }
   return (
-    <table>
-      <thead>
-        <tr>
-          <th scope="col">{t('Program')}</th>
-          <th scope="col">{t('State')}</th>
-          <th scope="col">{t('Queue')}</th>
-          <th scope="col">{t('Tools')}</th>
-          <th scope="col">{t('Calls')}</th>
-          <th scope="col">{t('Last seen')}</th>
-        </tr>
-      </thead>
-      <tbody>
-        {programs.data.items.map((program) => (
-          <tr key={program.workerId}>
-            <td>
-              {program.name} <span className="quiet">{[program.language, program.version].join(' ').trim()}</span>
-            </td>
-            <td>
-              <State state={stateOf(program)} />
-            </td>
-            <td>{program.queue}</td>
-            <td>{program.tools.join(', ')}</td>
-            <td>{t('{count} of {all}', { count: program.calls, all: program.slots })}</td>
-            <td>
-              <Ago at={program.seenAt} />
-            </td>
+    <Wide>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">{t('Program')}</th>
+            <th scope="col">{t('State')}</th>
+            <th scope="col">{t('Queue')}</th>
+            <th scope="col">{t('Tools')}</th>
+            <th scope="col">{t('Calls')}</th>
+            <th scope="col">{t('Last seen')}</th>
           </tr>
-        ))}
-      </tbody>
-    </table>
+        </thead>
+        <tbody>
+          {programs.data.items.map((program) => (
+            <tr key={program.workerId}>
+              <td>
+                {program.name} <span className="quiet">{[program.language, program.version].join(' ').trim()}</span>
+              </td>
+              <td>
+                <State state={stateOf(program)} />
+              </td>
+              <td>{program.queue}</td>
+              <td>{program.tools.join(', ')}</td>
+              <td>{t('{count} of {all}', { count: program.calls, all: program.slots })}</td>
+              <td>
+                <Ago at={program.seenAt} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Wide>
   );
 }
 

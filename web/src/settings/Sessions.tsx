@@ -9,6 +9,7 @@ import { Failed } from '../ui/Failed';
 import { LOCALE, t } from '../ui/language';
 import { Ago, ErrorNote, Waiting } from '../ui/parts';
 import { toast } from '../ui/toasts';
+import { Wide } from '../ui/Wide';
 import { browserOf } from './browsers';
 
 type Session = Schemas['SessionItem'];
@@ -54,60 +55,62 @@ export function Sessions() {
   return (
     <>
       <p className="quiet">{t('The browsers in which you are signed in, in all of your workspaces.')}</p>
-      <table ref={table} tabIndex={-1}>
-        <thead>
-          <tr>
-            <th scope="col">{t('Browser')}</th>
-            <th scope="col">{t('Workspace')}</th>
-            <th scope="col">{t('Signed in with')}</th>
-            <th scope="col">{t('Signed in')}</th>
-            <th scope="col">{t('Last used')}</th>
-            <th scope="col">{t('Expires')}</th>
-            <th scope="col">{t('Actions')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {sessions.items.map((session) => {
-            const browser = browserOf(session.userAgent);
-            return (
-              <tr key={session.id}>
-                <td title={session.userAgent ?? undefined}>
-                  {browser} {session.isCurrent ? <span className="badge">{t('This browser')}</span> : null}
-                </td>
-                <td dir="auto">{session.project}</td>
-                <td>{BEGUN_BY[session.begunBy ?? ''] ?? t('Unknown')}</td>
-                <td>
-                  <Ago at={session.createdAt} />
-                </td>
-                <td>
-                  <Ago at={session.lastUsedAt} />
-                </td>
-                <td>
-                  <Ago at={session.expiresAt} />
-                </td>
-                <td>
-                  <button
-                    type="button"
-                    className="small"
-                    aria-label={
-                      session.isCurrent
-                        ? t('Sign out: this browser')
-                        : t('Sign out: {browser}, signed in {when}', {
-                            browser,
-                            when: new Date(session.createdAt).toLocaleString(LOCALE),
-                          })
-                    }
-                    disabled={end.isPending}
-                    onClick={() => end.mutate(session)}
-                  >
-                    {t('Sign out')}
-                  </button>
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
+      <Wide>
+        <table ref={table} tabIndex={-1}>
+          <thead>
+            <tr>
+              <th scope="col">{t('Browser')}</th>
+              <th scope="col">{t('Workspace')}</th>
+              <th scope="col">{t('Signed in with')}</th>
+              <th scope="col">{t('Signed in')}</th>
+              <th scope="col">{t('Last used')}</th>
+              <th scope="col">{t('Expires')}</th>
+              <th scope="col">{t('Actions')}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {sessions.items.map((session) => {
+              const browser = browserOf(session.userAgent);
+              return (
+                <tr key={session.id}>
+                  <td title={session.userAgent ?? undefined}>
+                    {browser} {session.isCurrent ? <span className="badge">{t('This browser')}</span> : null}
+                  </td>
+                  <td dir="auto">{session.project}</td>
+                  <td>{BEGUN_BY[session.begunBy ?? ''] ?? t('Unknown')}</td>
+                  <td>
+                    <Ago at={session.createdAt} />
+                  </td>
+                  <td>
+                    <Ago at={session.lastUsedAt} />
+                  </td>
+                  <td>
+                    <Ago at={session.expiresAt} />
+                  </td>
+                  <td>
+                    <button
+                      type="button"
+                      className="small"
+                      aria-label={
+                        session.isCurrent
+                          ? t('Sign out: this browser')
+                          : t('Sign out: {browser}, signed in {when}', {
+                              browser,
+                              when: new Date(session.createdAt).toLocaleString(LOCALE),
+                            })
+                      }
+                      disabled={end.isPending}
+                      onClick={() => end.mutate(session)}
+                    >
+                      {t('Sign out')}
+                    </button>
+                  </td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </Wide>
       <More of={sessions} />
       {failed ? <ErrorNote error={failed} /> : null}
       <div className="controls">

@@ -4,6 +4,7 @@ import { api, type Schemas } from '../api/http';
 import { useMe } from '../api/me';
 import { number, rich, t } from '../ui/language';
 import { ErrorNote, Waiting } from '../ui/parts';
+import { Wide } from '../ui/Wide';
 
 /** Looked at again after this [ms]. */
 const FRESH_MS = 10_000;
@@ -29,45 +30,51 @@ export function Usage() {
         {rich('The operator sets the daily limits with {command}.', { command: <code>rejoin projects quota</code> })}{' '}
         {t('Limits for a run and the runs it starts are set on its agent.')}
       </p>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">{t('Resource')}</th>
-            <th scope="col" className="number">
-              {t('Used')}
-            </th>
-            <th scope="col" className="number">
-              {t('Daily limit')}
-            </th>
-            <th scope="col">{t('Progress')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {(['runs', 'tokens'] as const).map((what) => {
-            const { used, bound } = usage.data[what];
-            return (
-              <tr key={what}>
-                <td>{NAMES[what]}</td>
-                <td className="number">{number(used)}</td>
-                <td className="number">
-                  {bound == null ? <span className="quiet">{t('Unlimited')}</span> : number(bound)}
-                </td>
-                <td>
-                  {bound == null ? null : (
-                    <meter
-                      min={0}
-                      max={Math.max(bound, 1)}
-                      high={bound * 0.85}
-                      value={Math.min(used, bound)}
-                      aria-label={t('{resource}: {count} of {all}', { resource: NAMES[what], count: used, all: bound })}
-                    />
-                  )}
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
+      <Wide>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">{t('Resource')}</th>
+              <th scope="col" className="number">
+                {t('Used')}
+              </th>
+              <th scope="col" className="number">
+                {t('Daily limit')}
+              </th>
+              <th scope="col">{t('Progress')}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {(['runs', 'tokens'] as const).map((what) => {
+              const { used, bound } = usage.data[what];
+              return (
+                <tr key={what}>
+                  <td>{NAMES[what]}</td>
+                  <td className="number">{number(used)}</td>
+                  <td className="number">
+                    {bound == null ? <span className="quiet">{t('Unlimited')}</span> : number(bound)}
+                  </td>
+                  <td>
+                    {bound == null ? null : (
+                      <meter
+                        min={0}
+                        max={Math.max(bound, 1)}
+                        high={bound * 0.85}
+                        value={Math.min(used, bound)}
+                        aria-label={t('{resource}: {count} of {all}', {
+                          resource: NAMES[what],
+                          count: used,
+                          all: bound,
+                        })}
+                      />
+                    )}
+                  </td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </Wide>
     </>
   );
 }

@@ -9,6 +9,7 @@ import { rich, t } from '../ui/language';
 import { Ago, ErrorNote, State, Waiting } from '../ui/parts';
 import { stateInWords } from '../ui/states';
 import { useTitle } from '../ui/title';
+import { Wide } from '../ui/Wide';
 
 export function DagList() {
   useTitle(t('Workflows'));
@@ -30,38 +31,40 @@ export function DagList() {
         </Empty>
       ) : null}
       {dags.items.length > 0 ? (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{t('Name')}</th>
-              <th scope="col">{t('State')}</th>
-              <th scope="col">{t('Tasks')}</th>
-              <th scope="col">{t('Created')}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {dags.items.map((dag) => (
-              <tr key={dag.id} className="leads">
-                <td>
-                  <Link dir="auto" to="/tasks/$id" params={{ id: dag.id }} className="row-link">
-                    {dag.name}
-                  </Link>
-                </td>
-                <td>
-                  <State state={dag.state} />
-                </td>
-                <td>
-                  {Object.entries(dag.counts as Record<string, number>)
-                    .map(([state, count]) => t('{count} {state}', { count, state: stateInWords(state) }))
-                    .join(t(', '))}
-                </td>
-                <td>
-                  <Ago at={dag.createdAt} />
-                </td>
+        <Wide>
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">{t('Name')}</th>
+                <th scope="col">{t('State')}</th>
+                <th scope="col">{t('Tasks')}</th>
+                <th scope="col">{t('Created')}</th>
               </tr>
-            ))}
-          </tbody>
-        </table>
+            </thead>
+            <tbody>
+              {dags.items.map((dag) => (
+                <tr key={dag.id} className="leads">
+                  <td>
+                    <Link dir="auto" to="/tasks/$id" params={{ id: dag.id }} className="row-link">
+                      {dag.name}
+                    </Link>
+                  </td>
+                  <td>
+                    <State state={dag.state} />
+                  </td>
+                  <td>
+                    {Object.entries(dag.counts as Record<string, number>)
+                      .map(([state, count]) => t('{count} {state}', { count, state: stateInWords(state) }))
+                      .join(t(', '))}
+                  </td>
+                  <td>
+                    <Ago at={dag.createdAt} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Wide>
       ) : null}
       <More of={dags} />
     </main>

@@ -56,6 +56,8 @@ export function Menu({ trigger, align = 'end', side = 'bottom', onCloseAutoFocus
   const isByKey = useRef(false);
   /** The press of the mouse or of a key that has begun was acted on: its click does nothing more. */
   const isDone = useRef(false);
+  /** Whether it was open when a finger began to tap: the focus, which comes before the click, closes it. */
+  const wasOpenAtTap = useRef<boolean | null>(null);
   const [buttonId, id] = [useId(), useId()];
   const change = async (opens: boolean, byKey = false) => {
     setOpen(opens);
@@ -72,6 +74,7 @@ export function Menu({ trigger, align = 'end', side = 'bottom', onCloseAutoFocus
   const onPointerDown = (event: PointerEvent) => {
     // A finger may scroll from here on: it opens the menu when it taps, which is a click.
     isDone.current = event.pointerType === 'mouse';
+    wasOpenAtTap.current = isDone.current ? null : isOpen;
     if (!isDone.current || event.button !== 0 || event.ctrlKey) return;
     // The focus is for the menu.
     if (!isOpen) event.preventDefault();
@@ -84,8 +87,9 @@ export function Menu({ trigger, align = 'end', side = 'bottom', onCloseAutoFocus
     void change(event.key === 'ArrowDown' || !isOpen, true);
   };
   const onClick = () => {
-    if (!isDone.current) void change(!isOpen);
+    if (!isDone.current) void change(!(wasOpenAtTap.current ?? isOpen));
     isDone.current = false;
+    wasOpenAtTap.current = null;
   };
   return (
     <>

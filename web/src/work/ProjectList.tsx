@@ -11,6 +11,7 @@ import { Failed } from '../ui/Failed';
 import { rich, t } from '../ui/language';
 import { Ago, ErrorNote, ReadOnlyKey, State, Waiting } from '../ui/parts';
 import { useTitle } from '../ui/title';
+import { Wide } from '../ui/Wide';
 import type { Entity } from './board';
 import { FROM_HERE } from './moves';
 import './work.css';
@@ -35,32 +36,34 @@ export function ProjectList() {
       ) : null}
       {mayWrite ? <NewProject /> : null}
       {projects.items.length > 0 ? (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{t('Project')}</th>
-              <th scope="col">{t('State')}</th>
-              <th scope="col">{t('Updated')}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {projects.items.map((project) => (
-              <tr key={project.id} className="leads">
-                <td>
-                  <Link dir="auto" to="/work/$projectId" params={{ projectId: project.id }} className="row-link">
-                    {project.name}
-                  </Link>
-                </td>
-                <td>
-                  <State state={project.stateKey} />
-                </td>
-                <td>
-                  <Ago at={project.updatedAt} />
-                </td>
+        <Wide>
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">{t('Project')}</th>
+                <th scope="col">{t('State')}</th>
+                <th scope="col">{t('Updated')}</th>
               </tr>
-            ))}
-          </tbody>
-        </table>
+            </thead>
+            <tbody>
+              {projects.items.map((project) => (
+                <tr key={project.id} className="leads">
+                  <td>
+                    <Link dir="auto" to="/work/$projectId" params={{ projectId: project.id }} className="row-link">
+                      {project.name}
+                    </Link>
+                  </td>
+                  <td>
+                    <State state={project.stateKey} />
+                  </td>
+                  <td>
+                    <Ago at={project.updatedAt} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Wide>
       ) : null}
       <More of={projects} />
     </main>
