@@ -155,6 +155,43 @@ test('another agent and another model answer the same message, each in a branch'
   await context.close();
 });
 
+test('a model is chosen at the message field, for this chat alone, and stays chosen', { skip }, async () => {
+  const { context, page } = await signedIn(browser, dev, { bypassCSP: true });
+  await page.getByLabel('Agent', { exact: true }).selectOption('plain');
+  const sent = [];
+  page.on('request', (request) => {
+    if (request.method() === 'POST' && request.url().includes('/api/chat/stream')) sent.push(request.postDataJSON());
+  });
+  await button(page, 'Model: the agent’s').click();
+  const dialog = page.getByRole('dialog', { name: 'Model of the next answers' });
+  const search = dialog.getByRole('searchbox', { name: 'Search models' });
+  await search.fill('no model has this name');
+  await dialog.getByText('No matching models.').waitFor();
+  await search.fill('openai:');
+  await accessible(page, 'models');
+  const choice = dialog.getByRole('button', { name: /^openai:/ }).last();
+  const model = (await choice.textContent()).trim();
+  await choice.click();
+  await button(page, `Model: ${model}`).waitFor();
+  await asked(page, 'by a model that I chose');
+  // It stays so in this chat, also after a reload, until the agent's is chosen again.
+  await page.reload();
+  await button(page, `Model: ${model}`).waitFor();
+  await asked(page, 'by the same model');
+  await button(page, `Model: ${model}`).click();
+  await button(dialog, 'Use the agent’s model').click();
+  await button(page, 'Model: the agent’s').waitFor();
+  await asked(page, 'as usual');
+  assert.deepEqual(
+    sent.map((body) => body.model),
+    [model, model, undefined],
+  );
+  // Another chat begins with its agent's.
+  await page.goto(dev.url);
+  await button(page, 'Model: the agent’s').waitFor();
+  await context.close();
+});
+
 test('feedback takes a comment, is shown after a reload, and is withdrawn', { skip }, async () => {
   const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
   await asked(page, 'rate this');

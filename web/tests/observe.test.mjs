@@ -62,7 +62,7 @@ test('the list of runs is filtered by what its address holds', { skip }, async (
   const { context, page, faults } = await signedIn(browser, dev);
   await page.goto(`${dev.url}/runs`);
   const row = (run) => page.getByRole('row').filter({ hasText: short(run.id) });
-  await row(good).waitFor();
+  await row(good).getByText('hello', { exact: true }).waitFor();
   await page.getByRole('checkbox', { name: 'Failed only' }).click();
   await page.waitForURL(/state=failed/);
   await row(good).waitFor({ state: 'detached' });

@@ -36,6 +36,8 @@ pub struct Me {
     pub role: String,
     /// `read`, `write`, `admin`, `worker`: scopes that both the credential and the role allow
     pub scopes: Vec<String>,
+    /// Whether users may choose a model for a message. `GET /api/models` says which
+    pub may_choose_models: bool,
 }
 
 impl Me {
@@ -49,6 +51,7 @@ impl Me {
             token_expires_at: caller.credential.expiry().map(|expiry| expiry.at),
             role: caller.role.as_str().to_owned(),
             scopes: caller.scopes.clone(),
+            may_choose_models: state.settings.user_models.iter().any(|pattern| !pattern.is_empty()),
         })
     }
 }

@@ -1,16 +1,18 @@
 //! `GET /api/models`: the catalogue of models: prices, accepted input, abilities.
 
 use axum::Json;
+use axum::extract::State;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read};
 use rejoin_http::extract::Params;
 use rejoin_http::problem::{Problem, Refused};
 use rejoin_models::search::{Search, providers_with_key};
 use rejoin_models::{Ability, Model, Price};
+use rejoin_tools::registry::Patterns;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::state::Routes;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(list))
@@ -93,6 +95,8 @@ pub struct ModelBody {
     pub has_key: Option<bool>,
     /// Whether conversations without an agent use it if its provider is the first one with an API key
     pub is_default: bool,
+    /// Whether users may choose it for a message
+    pub may_choose: bool,
     /// Current list price
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<ModelPriceBody>,
@@ -128,7 +132,7 @@ pub struct ModelList {
     pub items: Vec<ModelBody>,
 }
 
-fn body(model: &Model, with_key: &[&str]) -> ModelBody {
+fn body(model: &Model, with_key: &[&str], choosable: &Patterns) -> ModelBody {
     let today = rejoin_models::today();
     ModelBody {
         name: model.name.clone(),
@@ -136,6 +140,7 @@ fn body(model: &Model, with_key: &[&str]) -> ModelBody {
         provider: model.provider().to_owned(),
         has_key: with_key.contains(&model.provider()).then_some(true),
         is_default: rejoin_models::CHAT_MODELS.iter().any(|(_, name)| *name == model.name),
+        may_choose: choosable.is_match(&model.name),
         price: model.price(today).map(ModelPriceBody::from),
         context_tokens: model.context,
         max_output_tokens: model.max_output,
@@ -165,7 +170,11 @@ fn abilities(can: &str) -> Result<Vec<Ability>, Problem> {
 /// used as well.
 #[utoipa::path(get, path = "/api/models", tag = "models", params(ModelFilter),
     responses((status = 200, description = "The matching models", body = ModelList), Refused))]
-async fn list(_: Caller<Read>, Params(filter): Params<ModelFilter>) -> Result<Json<ModelList>, Problem> {
+async fn list(
+    State(state): State<AppState>,
+    _: Caller<Read>,
+    Params(filter): Params<ModelFilter>,
+) -> Result<Json<ModelList>, Problem> {
     let search = Search {
         provider: filter.provider,
         text: filter.q,
@@ -173,6 +182,7 @@ async fn list(_: Caller<Read>, Params(filter): Params<ModelFilter>) -> Result<Js
         retired: filter.retired,
     };
     let with_key = providers_with_key(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    let choosable = Patterns::new(&state.settings.user_models);
     let catalogue = rejoin_models::catalogue();
     let fits = catalogue
         .all()
@@ -180,6 +190,6 @@ async fn list(_: Caller<Read>, Params(filter): Params<ModelFilter>) -> Result<Js
         .filter(|model| search.fits(model, rejoin_models::today()));
     Ok(Json(ModelList {
         made: catalogue.made.to_string(),
-        items: fits.map(|model| body(model, &with_key)).collect(),
+        items: fits.map(|model| body(model, &with_key, &choosable)).collect(),
     }))
 }

@@ -26,6 +26,9 @@ use uuid::Uuid;
 use super::tickets::Follower;
 use crate::state::{AppState, Routes};
 
+/// Maximum length of the beginning of an input in lists, in characters.
+const INPUT_PREVIEW_CHARS: usize = 200;
+
 pub fn routes() -> Routes {
     Routes::new()
         .routes(routes!(get))
@@ -52,6 +55,8 @@ pub struct RunBody {
     pub root_run_id: Uuid,
     pub depth: i32,
     pub model: Option<String>,
+    /// The beginning of its input, at most 200 characters
+    pub input_preview: Option<String>,
     pub step_count: i32,
     /// Number of steps, over all resumes
     pub total_steps: i32,
@@ -122,6 +127,7 @@ impl From<Run> for RunBody {
             root_run_id: run.root_run_id,
             depth: run.depth,
             model: run.model,
+            input_preview: Some(run.input.chars().take(INPUT_PREVIEW_CHARS).collect()),
             step_count: run.step_count,
             total_steps: run.total_steps,
             attempt: run.attempt,
@@ -155,6 +161,7 @@ impl From<RunHead> for RunBody {
             root_run_id: head.root_run_id,
             depth: head.depth,
             model: None,
+            input_preview: None,
             step_count: 0,
             total_steps: 0,
             attempt: 0,

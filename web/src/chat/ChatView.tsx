@@ -14,7 +14,8 @@ import { About, usePrewarmed, useStored } from './About';
 import { Announcements, ENDS } from './Announcements';
 import { Basis } from './Basis';
 import { answersOf, useBranches } from './branches';
-import { Composer } from './Composer';
+import { type Chosen, Composer } from './Composer';
+import { moveModel } from './chosenModel';
 import { moveDraft } from './draft';
 import { Earlier, NotHere, SNAPSHOT_MESSAGES } from './Earlier';
 import { Head } from './Head';
@@ -58,6 +59,7 @@ function NewTalk({ place }: { place: string }) {
   useEffect(() => {
     if (conversation === undefined) return;
     moveDraft(place, conversation);
+    moveModel(place, conversation);
     void navigate({ to: '/c/$id', params: { id: conversation }, replace: true });
   }, [conversation, place, navigate]);
   // Deleted: there is nothing here.
@@ -72,7 +74,11 @@ function NewTalk({ place }: { place: string }) {
           <UnsentMessages unsent={unsent} />
         </ol>
       </div>
-      <Composer draft={place} isBusy onSend={(message, attachments) => outbox.add({ place, message, attachments })} />
+      <Composer
+        draft={place}
+        isBusy
+        onSend={(message, attachments, { model }) => outbox.add({ place, message, attachments, model })}
+      />
     </main>
   );
 }
@@ -191,10 +197,10 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
   const first = messages[0]?.id;
   const missing = linkedAt < 0 ? linked : undefined;
   const send = useCallback(
-    (message: string, attachments: readonly StoredFile[] = []) => {
+    (message: string, attachments: readonly StoredFile[] = [], { model }: Chosen = {}) => {
       follows.current = true;
       const same = messages.filter(({ role, content }) => role === 'user' && content === message).map((one) => one.id);
-      return outbox.add({ place: id, message, attachments, same, along: attached });
+      return outbox.add({ place: id, message, attachments, model, same, along: attached });
     },
     [messages, id, attached],
   );

@@ -6,17 +6,26 @@ import { t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
 import { useAgents } from './agents';
 import { Chips } from './Chips';
+import { useChosenModel } from './chosenModel';
 import { EMPTY, useDraft } from './draft';
 import { readText, type TextFile, withFiles } from './files';
+import { ModelPicker } from './ModelPicker';
 import { isUploaded, type StoredFile, type Upload } from './uploads';
 import { useDictation } from './useDictation';
 import { useUploads } from './useUploads';
 
+/** What answers a message, where that is not as usual. */
+export interface Chosen {
+  /** Only of a new conversation. */
+  agentDefinitionId?: string | undefined;
+  model?: string | undefined;
+}
+
 interface Props {
-  /** Names the draft. */
+  /** Names the draft, and the model that is chosen with it. */
   draft: string;
   /** null: the message is kept until it is sent. A promise: it stays in the field until that settles. */
-  onSend: (message: string, attachments: readonly StoredFile[], agentDefinitionId?: string) => Promise<unknown> | null;
+  onSend: (message: string, attachments: readonly StoredFile[], chosen: Chosen) => Promise<unknown> | null;
   /** Only while a run is at work. */
   onStop?: (() => Promise<unknown>) | undefined;
   onSteer?: ((message: string) => Promise<unknown>) | undefined;
@@ -44,6 +53,7 @@ export const Composer = memo(function Composer({
   about,
 }: Props) {
   const [{ words, files, attachments }, write] = useDraft(draft);
+  const [model, chooseModel] = useChosenModel(draft);
   const [agent, setAgent] = useState<string | null>(null);
   const [unfit, setUnfit] = useState<unknown>(null);
   /** What is in the field is on its way; the browser has no other place for it. */
@@ -126,7 +136,7 @@ export const Composer = memo(function Composer({
   };
   const send = () =>
     hand((message) => {
-      const sent = onSend(message, attachments, chosen === PLAIN ? undefined : chosen);
+      const sent = onSend(message, attachments, { agentDefinitionId: chosen === PLAIN ? undefined : chosen, model });
       setUnkept(sent !== null);
       return sent;
     });
@@ -219,6 +229,7 @@ export const Composer = memo(function Composer({
               ))}
             </select>
           ) : null}
+          <ModelPicker model={model} onChoose={chooseModel} />
           <span className="fill" />
           {dictation.isOffered ? (
             <IconButton

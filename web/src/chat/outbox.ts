@@ -38,6 +38,8 @@ interface Entry {
   since: number;
   message: string;
   agentDefinitionId?: string;
+  /** The model that the user has chosen. */
+  model?: string;
   /** Files that the server has already. */
   attachments?: readonly StoredFile[];
   /** null: not known yet. */
@@ -68,6 +70,7 @@ interface NewMessage {
   place: string;
   message: string;
   agentDefinitionId?: string | undefined;
+  model?: string | undefined;
   attachments?: readonly StoredFile[] | undefined;
   same?: string[];
   /** What goes along, as soon as that is known. */
@@ -116,7 +119,15 @@ class Outbox {
   }
 
   /** Takes a message. null: it is kept, and will be sent. A promise: the browser can't keep it; it settles when the server has taken or refused it. */
-  add({ place, message, agentDefinitionId, attachments = [], same = [], along }: NewMessage): Promise<void> | null {
+  add({
+    place,
+    message,
+    agentDefinitionId,
+    model,
+    attachments = [],
+    same = [],
+    along,
+  }: NewMessage): Promise<void> | null {
     const now = Date.now();
     this.#lastAt = Math.max(now, this.#lastAt + 1);
     const entry: Entry = {
@@ -126,6 +137,7 @@ class Outbox {
       since: now,
       message,
       ...(agentDefinitionId !== undefined && { agentDefinitionId }),
+      ...(model !== undefined && { model }),
       ...(attachments.length > 0 && { attachments }),
       along: along ? null : {},
       page: this.#page,
@@ -248,6 +260,7 @@ class Outbox {
           message: entry.message,
           ...(!isNewPlace(place) && { conversationId: place }),
           ...(entry.agentDefinitionId !== undefined && { agentDefinitionId: entry.agentDefinitionId }),
+          ...(entry.model !== undefined && { model: entry.model }),
           ...(entry.attachments && { attachments: entry.attachments.map(({ fileId }) => ({ fileId })) }),
           ...entry.along,
           idempotencyKey: entry.key,

@@ -180,6 +180,11 @@ const Row = memo(function Row({ run, isChosen, onChoose, onCancel }: RowProps) {
             <Link to="/runs/$id" params={{ id: run.id }} className="row-link">
               <bdi>{name}</bdi> <code className="quiet">{short}</code>
             </Link>
+            {run.inputPreview ? (
+              <span dir="auto" className="one-line quiet" title={run.inputPreview}>
+                {run.inputPreview}
+              </span>
+            ) : null}
             {run.error ? (
               <span dir="auto" className="one-line bad" title={run.error}>
                 {run.error}

@@ -75,6 +75,7 @@ async fn runs_are_listed_and_shown_in_detail() {
         (&json!(2_000), &json!(1), &json!("finder"))
     );
     assert_eq!(item["usage"], json!({"totalTokens": 7}));
+    assert_eq!(item["inputPreview"], "hello");
     for path in [format!("{}/{run}", runs(&app)), format!("/api/runs/{run}")] {
         let (_, detail) = app.client().get(&path).await;
         assert_eq!(

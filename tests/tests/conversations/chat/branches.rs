@@ -181,12 +181,23 @@ async fn a_message_names_a_model_that_the_server_allows() {
     })
     .await;
     let client = app.client();
+    let (_, me) = client.get("/api/me").await;
+    assert_eq!(me["mayChooseModels"], true);
+    let (_, models) = client.get("/api/models").await;
+    for model in models["items"].as_array().unwrap() {
+        assert_eq!(model["mayChoose"], model["provider"] == "openai", "{model}");
+    }
     let agent = app.agent("talker", &[]).await;
     app.model.script([Reply::text("Yes.")]);
     let body = json!({"message": "Chosen?", "agentDefinitionId": agent, "model": "openai:chosen"});
     assert_eq!(text(&client.chat(body).await), "Yes.");
     let sent = app.model.requests().pop().unwrap();
     assert_eq!((&sent["model"], &sent["temperature"]), (&json!("chosen"), &json!(0.1)));
+    app.model.script([Reply::text("Yes.")]);
+    client
+        .chat(json!({"message": "Without an agent?", "model": "openai:other"}))
+        .await;
+    assert_eq!(app.model.requests().pop().unwrap()["model"], "other");
     for (model, code) in [
         ("anthropic:claude-haiku-5-5", "model_not_allowed"),
         ("nonsense", "unknown_model"),

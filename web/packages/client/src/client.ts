@@ -41,6 +41,8 @@ export interface SendOptions {
   conversationId?: string | undefined;
   /** The agent of a new conversation. None: plain chat. */
   agentDefinitionId?: string | undefined;
+  /** The model of this turn, as `provider:model`. None: the agent's. */
+  model?: string | undefined;
   /** The consoles that the user has open, and the one that she sees. */
   consoles?:
     | readonly {

@@ -1391,6 +1391,8 @@ export interface components {
             finishedAt?: string | null;
             /** Format: uuid */
             id: string;
+            /** @description The beginning of its input, at most 200 characters */
+            inputPreview?: string | null;
             model?: string | null;
             /** Format: uuid */
             parentRunId?: string | null;

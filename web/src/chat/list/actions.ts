@@ -6,6 +6,7 @@ import { api, type Schemas } from '../../api/http';
 import { confirmed } from '../../ui/Dialog';
 import { t } from '../../ui/language';
 import { toast } from '../../ui/toasts';
+import { keepModel } from '../chosenModel';
 import { forgetDraft } from '../draft';
 import { forgetChat } from '../kept';
 import { forgetSeen } from '../seen';
@@ -42,6 +43,7 @@ export function useActions({ current, onFocus, keepAt, move, select }: Options) 
     async (ids: readonly string[]) => {
       for (const id of ids) {
         forgetDraft(id);
+        keepModel(id, undefined);
         forgetChat(id);
       }
       if (current !== null && ids.includes(current)) await navigate({ to: '/' });
