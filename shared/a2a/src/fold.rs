@@ -3,6 +3,7 @@
 //! Invariant: an event changes the task by at most one update, and a client that applies the updates to the task as it was has the task as it
 //! is: its number in the log is a cursor.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::FIELD;
@@ -29,17 +30,58 @@ pub struct Context {
 
 /// What an event has changed.
 #[derive(Debug, Default)]
-pub(super) struct Change {
-    /// The member of a `StreamResponse`. None: nothing that a client is sent.
-    pub update: Option<Value>,
+pub(super) struct Change<'e> {
+    /// What a client is sent. None: nothing.
+    pub update: Option<Update<'e>>,
     /// The task came to rest: it has ended, or waits for the client.
     pub rests: bool,
 }
 
-impl Change {
+/// The member of a `StreamResponse`.
+#[derive(Debug)]
+pub(super) enum Update<'e> {
+    Whole(Value),
+    /// More of the answer; see [`TaskFold::piece`]. `appends`: the client has its beginning.
+    Piece {
+        text: &'e str,
+        appends: bool,
+    },
+}
+
+/// An update with a piece of the answer. Most updates are such, so it is written without the tree that the others are built as.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Piece<'a> {
+    artifact_update: PieceUpdate<'a>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PieceUpdate<'a> {
+    task_id: &'a str,
+    context_id: &'a str,
+    artifact: PieceArtifact<'a>,
+    append: bool,
+    last_chunk: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PieceArtifact<'a> {
+    artifact_id: String,
+    name: &'static str,
+    parts: [TextPart<'a>; 1],
+}
+
+#[derive(Debug, Serialize)]
+struct TextPart<'a> {
+    text: &'a str,
+}
+
+impl Change<'_> {
     fn update(update: Value) -> Self {
         Self {
-            update: Some(update),
+            update: Some(Update::Whole(update)),
             rests: false,
         }
     }
@@ -131,8 +173,25 @@ impl TaskFold {
         task
     }
 
+    /// The update with this piece of the answer.
+    pub(super) fn piece<'a>(&'a self, text: &'a str, appends: bool) -> Piece<'a> {
+        Piece {
+            artifact_update: PieceUpdate {
+                task_id: &self.about.task_id,
+                context_id: &self.about.context_id,
+                artifact: PieceArtifact {
+                    artifact_id: self.artifact_id(ANSWER),
+                    name: ANSWER,
+                    parts: [TextPart { text }],
+                },
+                append: appends,
+                last_chunk: false,
+            },
+        }
+    }
+
     /// Takes the next event of the run.
-    pub(super) fn apply(&mut self, seq: i64, event: &Value) -> Change {
+    pub(super) fn apply<'e>(&mut self, seq: i64, event: &'e Value) -> Change<'e> {
         let is_own = event["runId"].as_str().is_none_or(|run| run == self.about.task_id);
         let text = |name: &str| event[name].as_str().unwrap_or_default();
         match text("type") {
@@ -170,7 +229,7 @@ impl TaskFold {
         }
     }
 
-    fn message(&mut self, message: &Value) -> Change {
+    fn message(&mut self, message: &Value) -> Change<'static> {
         if message["role"] == "user" {
             self.keep_question();
             self.history.push(self.user_message(message));
@@ -206,7 +265,7 @@ impl TaskFold {
     }
 
     /// A worker has begun the task, or continues it.
-    fn work(&mut self) -> Change {
+    fn work(&mut self) -> Change<'static> {
         if self.state == TaskState::Working {
             return Change::default();
         }
@@ -214,18 +273,19 @@ impl TaskFold {
         Change::update(self.status())
     }
 
-    fn token(&mut self, seq: i64, piece: &str) -> Change {
+    fn token<'e>(&mut self, seq: i64, piece: &'e str) -> Change<'e> {
         if piece.is_empty() {
             return Change::default();
         }
         self.text.push(seq, piece);
-        let part = self.answer(vec![text_part(piece)]).as_json();
-        let update = self.artifact_update(&part, self.is_shown, false);
-        self.is_shown = true;
-        Change::update(update)
+        let appends = std::mem::replace(&mut self.is_shown, true);
+        Change {
+            update: Some(Update::Piece { text: piece, appends }),
+            rests: false,
+        }
     }
 
-    fn reset(&mut self, after: i64) -> Change {
+    fn reset(&mut self, after: i64) -> Change<'static> {
         self.questions.retain(|(seq, _)| *seq <= after);
         if !self.text.truncate(after) {
             return Change::default();
@@ -235,7 +295,7 @@ impl TaskFold {
     }
 
     /// A call of a tool is progress: a status with a message while it runs.
-    fn tool(&mut self, seq: i64, event: &Value) -> Change {
+    fn tool(&mut self, seq: i64, event: &Value) -> Change<'static> {
         let mut call = Map::new();
         for name in ["callId", "tool", "status", "input", "result", "error", "durationMs"] {
             if !event[name].is_null() {
@@ -250,7 +310,7 @@ impl TaskFold {
         Change::update(self.status_update(&json!({ "toolCall": call })))
     }
 
-    fn output(&mut self, output: &Value) -> Change {
+    fn output(&mut self, output: &Value) -> Change<'static> {
         let artifact = Artifact {
             id: self.artifact_id(OUTPUT),
             name: OUTPUT,
@@ -262,7 +322,7 @@ impl TaskFold {
     }
 
     /// The run waits. If a person is asked, the task waits for its client.
-    fn wait(&mut self, state: &str) -> Change {
+    fn wait(&mut self, state: &str) -> Change<'static> {
         if !state.starts_with("waiting_on_") || self.questions.is_empty() {
             return Change::default();
         }
@@ -270,12 +330,12 @@ impl TaskFold {
         self.enter(TaskState::InputRequired, Some(message));
         self.is_question = true;
         Change {
-            update: Some(self.status()),
+            update: Some(Update::Whole(self.status())),
             rests: true,
         }
     }
 
-    fn answered(&mut self, question: &str) -> Change {
+    fn answered(&mut self, question: &str) -> Change<'static> {
         self.questions.retain(|(_, event)| event["questionId"] != question);
         if self.state != TaskState::InputRequired {
             return Change::default();
@@ -289,7 +349,7 @@ impl TaskFold {
         Change::default()
     }
 
-    fn done(&mut self, seq: i64, status: &str) -> Change {
+    fn done(&mut self, seq: i64, status: &str) -> Change<'static> {
         self.questions.clear();
         self.keep_question();
         self.end_answer();
@@ -321,7 +381,7 @@ impl TaskFold {
         self.enter(state, message);
         self.turns += 1;
         Change {
-            update: Some(self.status_update(&metadata)),
+            update: Some(Update::Whole(self.status_update(&metadata))),
             rests: true,
         }
     }

@@ -6,10 +6,11 @@
 use std::io::Write as _;
 
 use rejoin_sse::dialects::Renderer;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::envelope::Envelope;
-use super::fold::{Change, Context, TaskFold};
+use super::fold::{Change, Context, TaskFold, Update};
 use super::state::TaskState;
 
 /// Where a response begins.
@@ -65,10 +66,12 @@ impl TaskRenderer {
         self.fold.task(self.history_length)
     }
 
-    fn write(&self, seq: i64, result: Value, out: &mut Vec<u8>) {
+    fn write(&self, seq: i64, result: &impl Serialize, out: &mut Vec<u8>) {
         if let Form::Stream(envelope) | Form::Subscription(envelope) = &self.form {
             // Writing to memory can't fail.
-            let _ = write!(out, "id: {seq}\ndata: {}\n\n", envelope.around(result));
+            let _ = write!(out, "id: {seq}\ndata: ");
+            envelope.write(result, out);
+            out.extend_from_slice(b"\n\n");
         }
     }
 
@@ -76,7 +79,7 @@ impl TaskRenderer {
         self.has_begun = true;
         let task = json!({ "task": self.task() });
         match self.form {
-            Form::Stream(_) | Form::Subscription(_) => self.write(seq, task, out),
+            Form::Stream(_) | Form::Subscription(_) => self.write(seq, &task, out),
             Form::AtRest | Form::AtEnd => {
                 let _ = write!(out, "{task}");
             }
@@ -91,11 +94,12 @@ impl TaskRenderer {
         }
     }
 
-    fn stream(&mut self, seq: i64, change: Change, out: &mut Vec<u8>) {
-        if !self.has_begun {
-            self.write_task(seq, out);
-        } else if let Some(update) = change.update {
-            self.write(seq, update, out);
+    fn stream(&mut self, seq: i64, change: Change<'_>, out: &mut Vec<u8>) {
+        match change.update {
+            _ if !self.has_begun => self.write_task(seq, out),
+            Some(Update::Whole(update)) => self.write(seq, &update, out),
+            Some(Update::Piece { text, appends }) => self.write(seq, &self.fold.piece(text, appends), out),
+            None => {}
         }
         self.is_over = change.rests && self.ends();
     }
@@ -132,7 +136,7 @@ impl Renderer for TaskRenderer {
         match (&self.form, self.begin) {
             (Form::Stream(_) | Form::Subscription(_), Begin::Now) if !self.has_begun => self.write_task(through, out),
             // Answered, but not all of it.
-            (Form::Stream(_), Begin::After(_)) if waits => self.write(through, self.fold.status(), out),
+            (Form::Stream(_), Begin::After(_)) if waits => self.write(through, &self.fold.status(), out),
             (Form::AtRest | Form::AtEnd, _) if waits => self.write_task(through, out),
             (Form::Stream(_) | Form::Subscription(_) | Form::AtRest | Form::AtEnd, _) => {}
         }

@@ -8,9 +8,11 @@
 //! - `interrupts` questions of a run as interrupts, and their answers
 //! - `turn`      the messages of a run, folded from its events
 //! - `open`      what is open in a client's stream; writes events in an order that the protocol allows
+//! - `frames`    the events of a response, as JSON texts
 //! - `renderer`  the fold of a run's events to the client's
 //! - `routes`    the endpoints
 
+mod frames;
 pub mod interrupts;
 mod open;
 mod renderer;

@@ -21,6 +21,11 @@ pub trait Renderer: Send {
         self.render(seq, event, out);
     }
 
+    /// The same from the event's JSON text, where that is all that the dialect needs. False: it is not.
+    fn render_text(&mut self, _seq: i64, _event: &[u8], _is_last: bool, _out: &mut Vec<u8>) -> bool {
+        false
+    }
+
     /// Whether the event rendered last ends the response, though not the run: in some dialects a run that waits for its client ends the
     /// response, and the client's next request continues it.
     fn is_over(&self) -> bool {
@@ -64,10 +69,12 @@ impl Dialect {
                 silent_through,
             } => {
                 let mut out = Vec::new();
-                match frame.json() {
-                    Some(event) if is_last => renderer.render_last(frame.seq, &event, &mut out),
-                    Some(event) => renderer.render(frame.seq, &event, &mut out),
-                    None => {}
+                if !renderer.render_text(frame.seq, frame.data(), is_last, &mut out) {
+                    match frame.json() {
+                        Some(event) if is_last => renderer.render_last(frame.seq, event, &mut out),
+                        Some(event) => renderer.render(frame.seq, event, &mut out),
+                        None => {}
+                    }
                 }
                 if frame.seq <= *silent_through {
                     out.clear();

@@ -1,5 +1,7 @@
 //! Frames of the native dialect: data only, one line of JSON each.
 
+use std::sync::{Arc, OnceLock};
+
 use bytes::Bytes;
 use rejoin_event_log::rows::StoredEvent;
 use rejoin_event_log::snapshot::Snapshot;
@@ -27,6 +29,8 @@ pub struct Frame {
     /// The run whose turn it ends, or the sub-agent that it ends.
     pub done_of: Option<Uuid>,
     pub bytes: Bytes,
+    /// The event, parsed for the first reader of another format: those of one log need it at about the same time.
+    parsed: OnceLock<Option<Arc<Value>>>,
 }
 
 /// The origin of an event.
@@ -52,24 +56,34 @@ impl Frame {
                 .and_then(|origin| origin.run_id),
             _ => None,
         };
+        Self::new(event.seq, event.run_id, done_of, numbered(event.seq, &event.data))
+    }
+
+    pub(crate) fn new(seq: i64, run_id: Option<Uuid>, done_of: Option<Uuid>, bytes: Bytes) -> Self {
         Self {
-            seq: event.seq,
-            run_id: event.run_id,
+            seq,
+            run_id,
             done_of,
-            bytes: numbered(event.seq, &event.data),
+            bytes,
+            parsed: OnceLock::new(),
         }
     }
 
     /// Returns whether it comes from this run itself or from its descendants. Parses the JSON: only the few readers of
     /// a sub-agent ask.
     pub fn comes_from(&self, run: Uuid) -> bool {
-        let origin: Origin = self.parsed().unwrap_or_default();
+        let origin: Origin = self.parse().unwrap_or_default();
         origin.run_id == Some(run) || origin.parent_run_id == Some(run)
     }
 
     /// Returns the event. None: it is unreadable.
-    pub fn json(&self) -> Option<Value> {
-        self.parsed()
+    pub fn json(&self) -> Option<&Value> {
+        self.parsed.get_or_init(|| self.parse().map(Arc::new)).as_deref()
+    }
+
+    /// Frees what [`Frame::json`] keeps.
+    pub(crate) fn forget_json(&mut self) {
+        self.parsed.take();
     }
 
     /// Returns the JSON text of the event.
@@ -78,7 +92,7 @@ impl Frame {
         at.map_or(&[][..], |at| &self.bytes[at + DATA.len()..]).trim_ascii_end()
     }
 
-    fn parsed<T: DeserializeOwned>(&self) -> Option<T> {
+    fn parse<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(self.data()).ok()
     }
 }

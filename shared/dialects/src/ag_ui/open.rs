@@ -7,6 +7,8 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
+use super::frames::{Frames, Piece};
+
 /// The sub-agent that something belongs to; none: the run's own agent.
 pub type Owner<'a> = Option<&'a str>;
 
@@ -80,7 +82,7 @@ impl Open {
     }
 
     /// Closes all; the caller writes the end of the run.
-    pub fn end_run(&mut self, out: &mut Vec<Value>) {
+    pub fn end_run(&mut self, out: &mut Frames) {
         while let Some(owner) = self
             .texts
             .iter()
@@ -104,7 +106,7 @@ impl Open {
     }
 
     /// Writes the beginning of everything open once more, for a client that has seen none of it.
-    pub fn write_again(&self, out: &mut Vec<Value>) {
+    pub fn write_again(&self, out: &mut Frames) {
         for agent in &self.agents {
             out.push(self.announcement(agent));
         }
@@ -123,7 +125,7 @@ impl Open {
     }
 
     /// A piece of a text message.
-    pub fn text(&mut self, id: &str, owner: Owner<'_>, delta: &str, out: &mut Vec<Value>) {
+    pub fn text(&mut self, id: &str, owner: Owner<'_>, delta: &str, out: &mut Frames) {
         if !self.texts.iter().any(|part| part.is(id, owner)) {
             self.end_writing(owner, out);
             let part = Part {
@@ -133,14 +135,16 @@ impl Open {
             begin_text(&part, out);
             self.texts.push(part);
         }
-        out.push(of(
-            owner,
-            json!({"type": "TEXT_MESSAGE_CONTENT", "messageId": id, "delta": delta}),
-        ));
+        out.push_piece(&Piece {
+            r#type: "TEXT_MESSAGE_CONTENT",
+            message_id: id,
+            delta,
+            subagent_run_id: owner,
+        });
     }
 
     /// A piece of reasoning.
-    pub fn reasoning(&mut self, id: &str, owner: Owner<'_>, delta: &str, out: &mut Vec<Value>) {
+    pub fn reasoning(&mut self, id: &str, owner: Owner<'_>, delta: &str, out: &mut Frames) {
         if !self.reasonings.iter().any(|part| part.is(id, owner)) {
             self.end_writing(owner, out);
             let part = Part {
@@ -150,14 +154,16 @@ impl Open {
             begin_reasoning(&part, out);
             self.reasonings.push(part);
         }
-        out.push(of(
-            owner,
-            json!({"type": "REASONING_MESSAGE_CONTENT", "messageId": id, "delta": delta}),
-        ));
+        out.push_piece(&Piece {
+            r#type: "REASONING_MESSAGE_CONTENT",
+            message_id: id,
+            delta,
+            subagent_run_id: owner,
+        });
     }
 
     /// Ends the text and the reasoning of an agent, which writes one thing at a time.
-    pub fn end_writing(&mut self, owner: Owner<'_>, out: &mut Vec<Value>) {
+    pub fn end_writing(&mut self, owner: Owner<'_>, out: &mut Frames) {
         self.texts.retain(|part| {
             let stays = part.owner.as_deref() != owner;
             if !stays {
@@ -178,7 +184,7 @@ impl Open {
         });
     }
 
-    pub fn begin_step(&mut self, name: &str, owner: Owner<'_>, out: &mut Vec<Value>) {
+    pub fn begin_step(&mut self, name: &str, owner: Owner<'_>, out: &mut Frames) {
         if self.steps.iter().any(|step| step.is(name, owner)) {
             return;
         }
@@ -189,7 +195,7 @@ impl Open {
         });
     }
 
-    pub fn end_step(&mut self, name: &str, owner: Owner<'_>, out: &mut Vec<Value>) {
+    pub fn end_step(&mut self, name: &str, owner: Owner<'_>, out: &mut Frames) {
         let Some(at) = self.steps.iter().position(|step| step.is(name, owner)) else {
             return;
         };
@@ -198,7 +204,7 @@ impl Open {
     }
 
     /// Announces a sub-agent. False: it was announced before, and a client knows one beginning of each only.
-    pub fn begin_agent(&mut self, agent: Announced, out: &mut Vec<Value>) -> bool {
+    pub fn begin_agent(&mut self, agent: Announced, out: &mut Frames) -> bool {
         let known = self.agents.iter().any(|other| other.id == agent.id) || self.ended_agents.contains(&agent.id);
         if known {
             return false;
@@ -222,7 +228,7 @@ impl Open {
     }
 
     /// Ends a sub-agent. False: it is not open.
-    pub fn end_agent(&mut self, id: &str, end: AgentEnd<'_>, out: &mut Vec<Value>) -> bool {
+    pub fn end_agent(&mut self, id: &str, end: AgentEnd<'_>, out: &mut Frames) -> bool {
         let Some(at) = self.agents.iter().position(|agent| agent.id == id) else {
             return false;
         };
@@ -250,12 +256,12 @@ impl Open {
     }
 }
 
-fn begin_text(part: &Part, out: &mut Vec<Value>) {
+fn begin_text(part: &Part, out: &mut Frames) {
     let event = json!({"type": "TEXT_MESSAGE_START", "messageId": part.id, "role": "assistant"});
     out.push(of(part.owner.as_deref(), event));
 }
 
-fn begin_reasoning(part: &Part, out: &mut Vec<Value>) {
+fn begin_reasoning(part: &Part, out: &mut Frames) {
     let owner = part.owner.as_deref();
     out.push(of(owner, json!({"type": "REASONING_START", "messageId": part.id})));
     out.push(of(

@@ -16,6 +16,7 @@ use std::io::Write as _;
 use rejoin_sse::dialects::Renderer;
 use serde_json::{Map, Value, json};
 
+use super::frames::Frames;
 use super::interrupts::Question;
 use super::open::{AgentEnd, Announced, Open, Owner};
 use super::turn::Turn;
@@ -78,11 +79,12 @@ pub struct AgUiRenderer {
 
 /// The messages of a thread in which no run is active, as a client's run that ends at once.
 pub fn thread_at_rest(thread_id: &str, run_id: &str, messages: &[Value], through: i64) -> Vec<u8> {
-    let frames = [
+    let mut frames = Frames::default();
+    frames.extend([
         started(thread_id, run_id),
         json!({"type": "MESSAGES_SNAPSHOT", "messages": messages}),
         json!({"type": "RUN_FINISHED", "threadId": thread_id, "runId": run_id, "outcome": {"type": "success"}}),
-    ];
+    ]);
     let mut out = Vec::new();
     write_unnumbered(through, &frames, &mut out);
     out
@@ -93,7 +95,8 @@ fn started(thread_id: &str, run_id: &str) -> Value {
 }
 
 /// Writes frames that stand for all events through `through`: only the last one moves the cursor.
-fn write_unnumbered(through: i64, frames: &[Value], out: &mut Vec<u8>) {
+fn write_unnumbered(through: i64, frames: &Frames, out: &mut Vec<u8>) {
+    let frames = frames.as_slice();
     for (at, frame) in frames.iter().enumerate() {
         let id = if at + 1 == frames.len() {
             format!("id: {through}\n")
@@ -106,7 +109,8 @@ fn write_unnumbered(through: i64, frames: &[Value], out: &mut Vec<u8>) {
 }
 
 /// Writes the frames of one event.
-fn write_numbered(seq: i64, frames: &[Value], skipped: usize, out: &mut Vec<u8>) {
+fn write_numbered(seq: i64, frames: &Frames, skipped: usize, out: &mut Vec<u8>) {
+    let frames = frames.as_slice();
     for (at, frame) in frames.iter().enumerate().skip(skipped) {
         let _ = if at + 1 == frames.len() {
             write!(out, "id: {seq}\ndata: {frame}\n\n")
@@ -119,12 +123,12 @@ fn write_numbered(seq: i64, frames: &[Value], skipped: usize, out: &mut Vec<u8>)
 impl Renderer for AgUiRenderer {
     fn render(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>) {
         self.is_over = false;
-        let mut frames = Vec::new();
+        let mut frames = Frames::default();
         let was_silent = self.is_silent;
         if self.begins_with(seq, event) {
             self.is_silent = false;
             if self.about.begin == Begin::Now {
-                self.begin_run(&mut Vec::new());
+                self.begin_run(&mut Frames::default());
             }
             self.write_state_so_far(&mut frames);
         }
@@ -157,8 +161,8 @@ impl Renderer for AgUiRenderer {
             Begin::After(_) | Begin::Answered(_) | Begin::Now => return false,
         }
         self.is_silent = false;
-        let mut frames = Vec::new();
-        self.begin_run(&mut Vec::new());
+        let mut frames = Frames::default();
+        self.begin_run(&mut Frames::default());
         self.write_state_so_far(&mut frames);
         if waits {
             self.wait(&mut frames);
@@ -218,7 +222,7 @@ impl AgUiRenderer {
     }
 
     /// What a client needs that has read nothing, if its run is under way.
-    fn write_state_so_far(&mut self, out: &mut Vec<Value>) {
+    fn write_state_so_far(&mut self, out: &mut Frames) {
         if !self.open.is_run_open() {
             return;
         }
@@ -227,7 +231,7 @@ impl AgUiRenderer {
         self.open.write_again(out);
     }
 
-    fn write_started(&self, out: &mut Vec<Value>) {
+    fn write_started(&self, out: &mut Frames) {
         out.push(started(&self.about.thread_id, &self.about.run_id));
         let ours = Value::Object(self.state.clone());
         match &self.about.state {
@@ -259,7 +263,7 @@ impl AgUiRenderer {
         json!({"type": "MESSAGES_SNAPSHOT", "messages": messages})
     }
 
-    fn begin_run(&mut self, out: &mut Vec<Value>) {
+    fn begin_run(&mut self, out: &mut Frames) {
         if self.open.is_run_open() {
             return;
         }
@@ -276,7 +280,7 @@ impl AgUiRenderer {
     }
 
     /// Changes a field of our part of the client's state.
-    fn set_state(&mut self, name: &str, value: Value, out: &mut Vec<Value>) {
+    fn set_state(&mut self, name: &str, value: Value, out: &mut Frames) {
         if self.state.get(name) == Some(&value) {
             return;
         }
@@ -288,7 +292,7 @@ impl AgUiRenderer {
     }
 
     /// Ends the client's run, because ours waits for the client.
-    fn wait(&mut self, out: &mut Vec<Value>) {
+    fn wait(&mut self, out: &mut Frames) {
         let asked = self
             .questions
             .iter()
@@ -308,7 +312,7 @@ impl AgUiRenderer {
         self.end_run(outcome, None, out);
     }
 
-    fn done(&mut self, event: &Value, out: &mut Vec<Value>) {
+    fn done(&mut self, event: &Value, out: &mut Frames) {
         let status = event["status"].as_str().unwrap_or_default();
         if let Some(owner) = self.owner_of(event) {
             // The end of a sub-agent in logs that have no `sub_agent` event for it.
@@ -353,7 +357,7 @@ impl AgUiRenderer {
         self.end_run(outcome, Some(result), out);
     }
 
-    fn end_run(&mut self, outcome: Value, result: Option<Value>, out: &mut Vec<Value>) {
+    fn end_run(&mut self, outcome: Value, result: Option<Value>, out: &mut Frames) {
         self.open.end_run(out);
         let mut finished = json!({
             "type": "RUN_FINISHED", "threadId": self.about.thread_id, "runId": self.about.run_id, "outcome": outcome,

@@ -1,6 +1,6 @@
 //! Chunks of the UI message stream, as frames of server-sent events: data only.
 
-use serde_json::Value;
+use serde::Serialize;
 
 /// What follows the last chunk.
 const DONE: &[u8] = b"data: [DONE]\n\n";
@@ -14,9 +14,9 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    pub fn push(&mut self, chunk: &Value) {
+    pub fn push(&mut self, chunk: &impl Serialize) {
         self.frames.extend_from_slice(b"data: ");
-        self.frames.extend_from_slice(chunk.to_string().as_bytes());
+        serde_json::to_writer(&mut self.frames, chunk).expect("a chunk is plain data");
         self.frames.extend_from_slice(b"\n\n");
     }
 

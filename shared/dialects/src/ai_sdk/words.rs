@@ -1,6 +1,7 @@
 //! The text, or the reasoning, of the step being written: a part of the UI message. Invariant: what its parts hold, without the abandoned
 //! ones, is the step's text.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::chunks::Chunks;
@@ -9,10 +10,20 @@ use crate::shown_text::{Shown, ShownText};
 /// The name in `providerMetadata` under which the server's own remarks are.
 const SERVER: &str = "rejoin";
 
+/// The next words of a part. Most chunks are such, so it is written without the tree that the others are built as.
+#[derive(Serialize)]
+struct Delta<'a> {
+    r#type: &'static str,
+    id: &'a str,
+    delta: &'a str,
+}
+
 #[derive(Debug)]
 pub(super) struct Words {
     /// `text` or `reasoning`.
     name: &'static str,
+    /// The type of the chunks with words.
+    delta: &'static str,
     shown: ShownText,
     /// Words that are not sent before the step is stored.
     held: String,
@@ -24,6 +35,11 @@ impl Words {
     pub fn of(name: &'static str) -> Self {
         Self {
             name,
+            delta: if name == "text" {
+                "text-delta"
+            } else {
+                "reasoning-delta"
+            },
             shown: ShownText::default(),
             held: String::new(),
             open: None,
@@ -66,7 +82,11 @@ impl Words {
             chunks.push(&json!({ "type": format!("{name}-start"), "id": id }));
             id
         });
-        chunks.push(&json!({ "type": format!("{name}-delta"), "id": id, "delta": text }));
+        chunks.push(&Delta {
+            r#type: self.delta,
+            id,
+            delta: text,
+        });
     }
 
     /// The step is written again.

@@ -3,6 +3,8 @@
 //! The `control` of the last event that the log had when the connection began says that the reader is up to date. Which event that is is known
 //! only after it: until then, the `control` of an event waits for what follows.
 
+use std::io::Write as _;
+
 use rejoin_sse::dialects::Renderer;
 use serde_json::{Value, json};
 
@@ -27,10 +29,10 @@ impl DataAndControl {
         }
     }
 
-    fn data(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>) {
+    fn data(&mut self, seq: i64, event: &[u8], out: &mut Vec<u8>) {
         self.finish(out);
         out.extend_from_slice(b"event: data\ndata: [");
-        out.extend_from_slice(&message(seq, event.to_string().as_bytes()));
+        write_message(seq, event, out);
         out.extend_from_slice(b"]\n\n");
     }
 
@@ -42,29 +44,41 @@ impl DataAndControl {
     }
 
     fn control(&self, seq: i64, out: &mut Vec<u8>) {
-        let mut control = json!({
-            "streamNextOffset": offset::of(seq),
-            "streamCursor": offset::cursor(self.cursor.as_deref()),
-        });
-        if self.is_up_to_date {
-            control["upToDate"] = json!(true);
-        }
-        write_control(&control, out);
+        // Offsets and cursors are digits: nothing in them is escaped.
+        let (offset, cursor) = (offset::of(seq), offset::cursor(self.cursor.as_deref()));
+        let up_to_date = if self.is_up_to_date { ",\"upToDate\":true" } else { "" };
+        // Writing to memory can't fail.
+        let _ = write!(
+            out,
+            "event: control\ndata: {{\"streamNextOffset\":\"{offset}\",\"streamCursor\":\"{cursor}\"{up_to_date}}}\n\n"
+        );
     }
-}
 
-impl Renderer for DataAndControl {
-    fn render(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>) {
+    fn write(&mut self, seq: i64, event: &[u8], is_last: bool, out: &mut Vec<u8>) {
         self.data(seq, event, out);
+        if is_last {
+            out.extend_from_slice(&closed(seq));
+            return;
+        }
         self.awaits_control = Some(seq);
         if self.is_up_to_date {
             self.finish(out);
         }
     }
+}
+
+impl Renderer for DataAndControl {
+    fn render(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>) {
+        self.write(seq, event.to_string().as_bytes(), false, out);
+    }
 
     fn render_last(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>) {
-        self.data(seq, event, out);
-        out.extend_from_slice(&closed(seq));
+        self.write(seq, event.to_string().as_bytes(), true, out);
+    }
+
+    fn render_text(&mut self, seq: i64, event: &[u8], is_last: bool, out: &mut Vec<u8>) -> bool {
+        self.write(seq, event, is_last, out);
+        true
     }
 
     fn caught_up(&mut self, through: i64, out: &mut Vec<u8>) -> bool {
@@ -83,20 +97,23 @@ impl Renderer for DataAndControl {
 pub(super) fn closed(seq: i64) -> Vec<u8> {
     let mut out = Vec::new();
     let control = json!({ "streamNextOffset": offset::of(seq), "upToDate": true, "streamClosed": true });
-    write_control(&control, &mut out);
+    // Writing to memory can't fail.
+    let _ = write!(out, "event: control\ndata: {control}\n\n");
     out
-}
-
-fn write_control(control: &Value, out: &mut Vec<u8>) {
-    out.extend_from_slice(format!("event: control\ndata: {control}\n\n").as_bytes());
 }
 
 /// Returns the stream's message for an event: its JSON object, with its number as `seq`.
 pub(super) fn message(seq: i64, event: &[u8]) -> Vec<u8> {
-    let fields = event.trim_ascii().strip_prefix(b"{").unwrap_or_default();
-    let mut out = format!("{{\"seq\":{seq},").into_bytes();
-    out.extend_from_slice(fields);
+    let mut out = Vec::with_capacity(event.len() + 32);
+    write_message(seq, event, &mut out);
     out
+}
+
+fn write_message(seq: i64, event: &[u8], out: &mut Vec<u8>) {
+    let fields = event.trim_ascii().strip_prefix(b"{").unwrap_or_default();
+    // Writing to memory can't fail.
+    let _ = write!(out, "{{\"seq\":{seq},");
+    out.extend_from_slice(fields);
 }
 
 #[cfg(test)]

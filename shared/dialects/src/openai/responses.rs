@@ -4,6 +4,7 @@
 use chrono::DateTime;
 use rejoin_chat::WordsMode;
 use rejoin_sse::dialects::Renderer;
+use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -44,8 +45,40 @@ struct Frames<'a> {
     out: &'a mut Vec<u8>,
 }
 
+/// A piece of a text. Most events are such, so it is written without the tree that the others are built as.
+#[derive(Serialize)]
+struct TextDelta<'a> {
+    r#type: &'static str,
+    sequence_number: i64,
+    item_id: &'a str,
+    output_index: usize,
+    content_index: usize,
+    delta: &'a str,
+    logprobs: [(); 0],
+}
+
+/// A piece of reasoning.
+#[derive(Serialize)]
+struct SummaryDelta<'a> {
+    r#type: &'static str,
+    sequence_number: i64,
+    item_id: &'a str,
+    output_index: usize,
+    summary_index: usize,
+    delta: &'a str,
+}
+
 impl Frames<'_> {
     fn send(&mut self, kind: &str, mut event: Value) {
+        if let Some(number) = self.next_number() {
+            event["type"] = json!(kind);
+            event["sequence_number"] = json!(number);
+            self.write(kind, &event);
+        }
+    }
+
+    /// The number of the next frame. None: it is not written.
+    fn next_number(&mut self) -> Option<i64> {
         let number = ids::frame_number(self.seq, self.index);
         debug_assert!(
             self.index < ids::FRAMES_PER_EVENT,
@@ -53,13 +86,15 @@ impl Frames<'_> {
             ids::FRAMES_PER_EVENT
         );
         self.index += 1;
-        if self.after.is_none_or(|after| number <= after) {
-            return;
+        self.after.is_some_and(|after| number > after).then_some(number)
+    }
+
+    fn write(&mut self, kind: &str, event: &impl Serialize) {
+        for part in ["event: ", kind, "\ndata: "] {
+            self.out.extend_from_slice(part.as_bytes());
         }
-        event["type"] = json!(kind);
-        event["sequence_number"] = json!(number);
-        self.out
-            .extend_from_slice(format!("event: {kind}\ndata: {event}\n\n").as_bytes());
+        serde_json::to_writer(&mut *self.out, event).expect("an event is plain data");
+        self.out.extend_from_slice(b"\n\n");
     }
 }
 
@@ -300,8 +335,19 @@ impl Responses {
         if let Value::String(whole) = &mut self.items[at].value["content"][0]["text"] {
             whole.push_str(text);
         }
-        let delta = json!({"content_index": 0, "delta": text, "logprobs": []});
-        self.about(at, "response.output_text.delta", delta, frames);
+        if let Some(sequence_number) = frames.next_number() {
+            let kind = "response.output_text.delta";
+            let delta = TextDelta {
+                r#type: kind,
+                sequence_number,
+                item_id: &self.items[at].id,
+                output_index: at,
+                content_index: 0,
+                delta: text,
+                logprobs: [],
+            };
+            frames.write(kind, &delta);
+        }
     }
 
     fn end_text(&mut self, status: &str, frames: &mut Frames<'_>) {
@@ -329,8 +375,18 @@ impl Responses {
         if let Value::String(whole) = &mut self.items[at].value["summary"][0]["text"] {
             whole.push_str(text);
         }
-        let delta = json!({"summary_index": 0, "delta": text});
-        self.about(at, "response.reasoning_summary_text.delta", delta, frames);
+        if let Some(sequence_number) = frames.next_number() {
+            let kind = "response.reasoning_summary_text.delta";
+            let delta = SummaryDelta {
+                r#type: kind,
+                sequence_number,
+                item_id: &self.items[at].id,
+                output_index: at,
+                summary_index: 0,
+                delta: text,
+            };
+            frames.write(kind, &delta);
+        }
     }
 
     fn end_reasoning(&mut self, frames: &mut Frames<'_>) {

@@ -3,12 +3,7 @@
 use super::*;
 
 fn frame(seq: i64, run: Uuid, done_of: Option<Uuid>) -> Frame {
-    Frame {
-        seq,
-        run_id: Some(run),
-        done_of,
-        bytes: Bytes::new(),
-    }
+    Frame::new(seq, Some(run), done_of, Bytes::new())
 }
 
 #[test]
@@ -58,10 +53,7 @@ fn a_renderer_ends_the_response_at_an_event_that_it_shows() {
     };
     let (mut chunk, mut cursor, mut ended) = (Chunk::default(), 0, false);
     for seq in 1..=3 {
-        let frame = Frame {
-            bytes: Bytes::from_static(b"id: 1\ndata: {}\n\n"),
-            ..frame(seq, Uuid::nil(), None)
-        };
+        let frame = Frame::new(seq, Some(Uuid::nil()), None, Bytes::from_static(b"id: 1\ndata: {}\n\n"));
         chunk.add(&frame, (Filter::Log, &mut dialect), &mut cursor, &mut ended);
         assert_eq!(ended, seq == 3);
     }

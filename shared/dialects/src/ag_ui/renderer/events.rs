@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::frames::Frames;
 use super::super::interrupts::Question;
 use super::super::open::{AgentEnd, Announced, Owner, of};
 use super::super::turn::result_id;
@@ -11,7 +12,7 @@ use super::{AgUiRenderer, Begin};
 const STEP_NAME_MAX_CHARS: usize = 80;
 
 impl AgUiRenderer {
-    pub(super) fn apply(&mut self, seq: i64, event: &Value, out: &mut Vec<Value>) {
+    pub(super) fn apply(&mut self, seq: i64, event: &Value, out: &mut Frames) {
         let kind = event["type"].as_str().unwrap_or_default();
         if kind == "question_answered" {
             self.answered(event, out);
@@ -100,7 +101,7 @@ impl AgUiRenderer {
         }
     }
 
-    fn message(&mut self, seq: i64, run: &str, event: &Value, out: &mut Vec<Value>) {
+    fn message(&mut self, seq: i64, run: &str, event: &Value, out: &mut Frames) {
         let message = &event["message"];
         let (id, content) = (
             message["id"].as_str().unwrap_or_default(),
@@ -135,7 +136,7 @@ impl AgUiRenderer {
         }
     }
 
-    fn call(&mut self, seq: i64, run: &str, event: &Value, out: &mut Vec<Value>) {
+    fn call(&mut self, seq: i64, run: &str, event: &Value, out: &mut Frames) {
         let owner = self.owner_of(event);
         let call_id = event["callId"].as_str().unwrap_or_default();
         let is_open = self.turn.open_call_id(run, call_id).is_some();
@@ -181,7 +182,7 @@ impl AgUiRenderer {
         }
     }
 
-    fn reset(&mut self, run: &str, event: &Value, out: &mut Vec<Value>) {
+    fn reset(&mut self, run: &str, event: &Value, out: &mut Frames) {
         let owner = self.owner_of(event);
         let after = event["discardAfter"].as_i64().unwrap_or_default();
         self.open.end_writing(owner, out);
@@ -200,7 +201,7 @@ impl AgUiRenderer {
         out.push(custom(owner, event));
     }
 
-    fn sub_agent(&mut self, run: &str, event: &Value, out: &mut Vec<Value>) {
+    fn sub_agent(&mut self, run: &str, event: &Value, out: &mut Frames) {
         let text = |name: &str| event[name].as_str();
         let status = text("status").unwrap_or_default();
         if status == "started" {
@@ -233,7 +234,7 @@ impl AgUiRenderer {
         }
     }
 
-    fn step(&mut self, seq: i64, run: &str, event: &Value, out: &mut Vec<Value>) {
+    fn step(&mut self, seq: i64, run: &str, event: &Value, out: &mut Frames) {
         let owner = self.owner_of(event);
         let step = &event["step"];
         let description: String = step["description"]
@@ -254,7 +255,7 @@ impl AgUiRenderer {
         out.push(custom(owner, event));
     }
 
-    fn answered(&mut self, event: &Value, out: &mut Vec<Value>) {
+    fn answered(&mut self, event: &Value, out: &mut Frames) {
         let id = event["questionId"].as_str().unwrap_or_default();
         let of_client = self
             .questions
