@@ -13,6 +13,9 @@ source scripts/setup-search.sh
 unset DATABASE_URL
 setup_postgres
 
+# Readers are sockets: 20,000 of them need more files than a shell usually may open.
+ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -Hn)"
+
 reps=${REPS:-3}
 size=${SIZE:-full}
 # Kept with the sources: what the report tells can be read and compared later.

@@ -197,6 +197,17 @@ pub fn tree_usage(pid: u32) -> Result<Usage> {
     Ok(sum)
 }
 
+/// Returns the resident memory of a process that is its own: without pages of files, such as its program's, which processes share and the
+/// kernel can drop.
+pub fn own_memory_bytes(pid: u32) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;
+    let kilobytes = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:")?.strip_suffix("kB"))
+        .context("Linux says how much memory is anonymous")?;
+    Ok(kilobytes.trim().parse::<u64>()? * 1_024)
+}
+
 /// Returns the peak resident memory of a process.
 pub fn peak_rss_bytes(pid: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;

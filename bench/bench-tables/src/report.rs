@@ -14,6 +14,8 @@ use crate::svg::Chart;
 /// The page, and the folder of its plots, below the folder of reports.
 const PAGE: &str = "performance.md";
 const PLOTS: &str = "performance";
+/// How the names of flame graphs in that folder begin, which `make flame` draws: the scenario and the program follow.
+const FLAME: &str = "flame-";
 
 #[derive(Debug, Args)]
 pub struct ReportArgs {
@@ -32,10 +34,10 @@ type Plot = (String, String);
 /// Writes the page and its plots. Scenarios come in `order`.
 pub fn write(arguments: &ReportArgs, order: &[&str]) -> Result<()> {
     let results = Results::read(&arguments.results)?;
-    let (page, plots) = render(&results, order);
     let folder = arguments.docs.join(PLOTS);
     std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-    remove_plots(&folder)?;
+    let flames = remove_plots(&folder)?;
+    let (page, plots) = render(&results, order, &flames);
     for (name, svg) in plots {
         put(&folder.join(name), &svg)?;
     }
@@ -46,19 +48,24 @@ fn put(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }
 
-/// Removes plots of deleted tables.
-fn remove_plots(folder: &Path) -> Result<()> {
+/// Removes plots, also those of deleted tables. Returns the names of flame graphs, which stay.
+fn remove_plots(folder: &Path) -> Result<Vec<String>> {
+    let mut flames = Vec::new();
     for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "svg") {
-            std::fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(FLAME) {
+            flames.push(name);
+        } else if name.ends_with(".svg") {
+            std::fs::remove_file(entry.path()).with_context(|| format!("removing {name}"))?;
         }
     }
-    Ok(())
+    flames.sort();
+    Ok(flames)
 }
 
 /// Renders the page and its plots. Scenarios come in `order`; deleted ones come last.
-fn render(results: &Results, order: &[&str]) -> (String, Vec<Plot>) {
+fn render(results: &Results, order: &[&str], flames: &[String]) -> (String, Vec<Plot>) {
     let mut scenarios: Vec<(&str, &ScenarioResult)> = results
         .scenarios
         .iter()
@@ -78,6 +85,7 @@ fn render(results: &Results, order: &[&str]) -> (String, Vec<Plot>) {
     let mut plots = Vec::new();
     for (name, result) in &scenarios {
         scenario(&mut page, name, result, &mut plots);
+        show_flames(&mut page, name, flames);
     }
     (page, plots)
 }
@@ -211,6 +219,25 @@ fn scenario(page: &mut String, name: &str, result: &ScenarioResult, plots: &mut 
     }
     for note in &result.notes {
         let _ = writeln!(page, "- {}", paragraph(note));
+    }
+}
+
+/// Links the flame graphs of a scenario.
+fn show_flames(page: &mut String, scenario: &str, flames: &[String]) {
+    let prefix = format!("{FLAME}{scenario}-");
+    let links: Vec<String> = flames
+        .iter()
+        .filter_map(|file| {
+            let program = file.strip_prefix(&prefix)?.strip_suffix(".svg")?;
+            Some(format!("[{program}]({PLOTS}/{file})"))
+        })
+        .collect();
+    if !links.is_empty() {
+        let _ = writeln!(
+            page,
+            "\nWhere the processor time goes, as flame graphs (`make flame SCENARIO={scenario}`): {}.",
+            links.join(", ")
+        );
     }
 }
 

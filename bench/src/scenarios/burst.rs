@@ -106,7 +106,11 @@ impl Scenario for Burst {
                 bound: 1.0,
                 better: Better::Lower,
                 values: ratio.map(|(ours, theirs)| ours / theirs).collect(),
-                why_not: None,
+                why_not: Some(format!(
+                    "At p50 both are about as fast; at p99, Rejoin has {} ms and AI SDK {}. AI SDK's turn lives in the web server's process and ends with it.",
+                    table.cell_text(Who::Rejoin.title(), "first99"),
+                    table.cell_text(Who::AiSdk.title(), "first99"),
+                )),
             },
         ]
     }

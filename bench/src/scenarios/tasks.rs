@@ -91,8 +91,9 @@ impl Scenario for Tasks {
             better: Better::Lower,
             values: run.iter().zip(plain).map(|(run, plain)| run / plain).collect(),
             why_not: Some(
-                "Beside its run a task has an object in the graph with a version for each of its states, and its end looks for the tasks \
-                 that waited for it."
+                "Beside its run, a task has an object in the graph with a version for each of its states, and one for its session. Its end \
+                 locks its DAG, settles the task, looks for the tasks that waited for it and starts them: about 25 statements, one end \
+                 after the other. The flame graphs of this scenario show their cost."
                     .to_owned(),
             ),
         }]

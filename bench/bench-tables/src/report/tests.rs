@@ -4,7 +4,7 @@ use super::*;
 use crate::results::example;
 
 fn page() -> (String, Vec<Plot>) {
-    render(&example::results(), &["append"])
+    render(&example::results(), &["append"], &[])
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_table_keeps_its_ratios_and_shows_what_is_missing() {
 #[test]
 fn the_conditions_are_printed_once_per_machine() {
     let mut results = example::results();
-    let (page, _) = render(&results, &[]);
+    let (page, _) = render(&results, &[], &[]);
     assert!(
         page.contains("| [append](#append) | how fast events are written | abc | 2026-01-31 | 3 | 12 s |\n"),
         "{page}"
@@ -50,7 +50,7 @@ fn the_conditions_are_printed_once_per_machine() {
     let mut elsewhere = results.scenarios["append"].clone();
     elsewhere.machine.cores = 64;
     results.scenarios.insert("other".to_owned(), elsewhere);
-    let (page, _) = render(&results, &["other", "append"]);
+    let (page, _) = render(&results, &["other", "append"], &[]);
     assert!(
         page.contains("1. 64 cores of a CPU") && page.contains("2. 2 cores of a CPU"),
         "{page}"
@@ -78,4 +78,15 @@ fn a_page_and_its_plots_are_written_and_old_plots_go() {
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(page.contains("](performance/append-rate.svg)"));
     assert_eq!(plots, ["append-rate.svg"]);
+}
+
+#[test]
+fn a_scenario_links_its_own_flame_graphs() {
+    let flames = ["flame-append-postgres.svg", "flame-appendix-postgres.svg"].map(str::to_owned);
+    let (page, _) = render(&example::results(), &["append"], &flames);
+    assert!(
+        page.contains("[postgres](performance/flame-append-postgres.svg)."),
+        "{page}"
+    );
+    assert!(!page.contains("appendix"), "{page}");
 }

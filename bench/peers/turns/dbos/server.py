@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator
+from urllib.parse import unquote, urlsplit
 
 import uvicorn
 from dbos import DBOS, DBOSConfig
@@ -14,7 +15,11 @@ from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
 from openai import AsyncOpenAI
 
-config = DBOSConfig(name="turns", system_database_url=os.environ["DATABASE_URL"], log_level="ERROR", run_admin_server=False)
+# The server listens on a socket, whose folder SQLAlchemy takes as a parameter.
+url = urlsplit(os.environ["DATABASE_URL"])
+user, _, host = url.netloc.rpartition("@")
+database_url = f"postgresql://{user}@{url.path}?host={unquote(host)}"
+config = DBOSConfig(name="turns", system_database_url=database_url, log_level="ERROR", run_admin_server=False)
 DBOS(config=config)
 app = FastAPI()
 model = AsyncOpenAI(base_url=os.environ["MODEL_URL"], api_key="scripted")
