@@ -208,6 +208,14 @@ pub fn own_memory_bytes(pid: u32) -> Result<u64> {
     Ok(kilobytes.trim().parse::<u64>()? * 1_024)
 }
 
+/// Returns the number of files that a process may open here: each connection is one.
+pub fn open_files_max() -> Result<usize> {
+    let limits = std::fs::read_to_string("/proc/self/limits").context("the limits of this process")?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let soft = line.and_then(|line| line.split_whitespace().next());
+    Ok(soft.and_then(|soft| soft.parse().ok()).unwrap_or(usize::MAX))
+}
+
 /// Returns the peak resident memory of a process.
 pub fn peak_rss_bytes(pid: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;

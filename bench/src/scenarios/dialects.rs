@@ -177,7 +177,8 @@ async fn cpu_us(context: &Context, dialect: &str, (readers, runs): Crowd, out: &
         per_log_per_s: PER_LOG_PER_S,
         readers,
         warm_up: WARM_UP,
-        measured: Duration::from_secs(if context.size == Size::Smoke { 1 } else { 3 }),
+        // The system tells CPU time in steps of 10 ms.
+        measured: Duration::from_secs(if context.size == Size::Smoke { 1 } else { 8 }),
     };
     let measured = paced::run(&mut producer, &mut fleet, load, &[&|| api.usage()]).await?;
     if let Some(trouble) = measured.trouble() {

@@ -21,6 +21,9 @@ use crate::product::ONE_USER_PLAYS_ALL;
 use crate::results::{Better, Column, Of, PlotKind, Size, Table};
 use crate::scenario::{Context, Recorder, Scenario};
 
+/// Files that a process opens besides the connections of readers, at most.
+const OTHER_FILES: usize = 500;
+
 pub struct Fleet;
 
 const APIS: [usize; 4] = [1, 2, 4, 8];
@@ -141,7 +144,8 @@ impl Scenario for Fleet {
     }
 
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
-        let (readers, logs) = context.sized((20_000, 500), (40, 4));
+        let (wanted, logs) = context.sized((20_000, 500), (40, 4));
+        let readers = wanted.min(process::open_files_max()?.saturating_sub(OTHER_FILES));
         out.note(format!(
             "{} readers of {} logs, spread evenly over the API processes: each process follows all logs. Transactions: those of all processes, the writer of \
              the events among them, by pg_stat_database. p50 and p99: from the event's time to its reader, of the slowest process",

@@ -190,6 +190,15 @@ impl TaskFold {
         }
     }
 
+    /// Takes the next event of the run, if that is a piece of an answer.
+    pub(super) fn apply_token<'e>(&mut self, seq: i64, run: Option<&str>, piece: &'e str) -> Change<'e> {
+        if run.is_none_or(|run| run == self.about.task_id) {
+            self.token(seq, piece)
+        } else {
+            Change::default()
+        }
+    }
+
     /// Takes the next event of the run.
     pub(super) fn apply<'e>(&mut self, seq: i64, event: &'e Value) -> Change<'e> {
         let is_own = event["runId"].as_str().is_none_or(|run| run == self.about.task_id);

@@ -6,6 +6,7 @@
 use std::io::Write as _;
 
 use rejoin_sse::dialects::Renderer;
+use rejoin_sse::frame::Token;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -103,18 +104,13 @@ impl TaskRenderer {
         }
         self.is_over = change.rests && self.ends();
     }
-}
 
-impl Renderer for TaskRenderer {
-    fn render(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>) {
-        if self.is_over {
-            return;
-        }
-        let change = self.fold.apply(seq, event);
+    /// Writes what an event has changed, if the response has begun. `is_done`: it ends a turn of a run.
+    fn show(&mut self, seq: i64, change: Change<'_>, is_done: bool, out: &mut Vec<u8>) {
         let is_new = match self.begin {
             Begin::After(after) | Begin::ReadOn(after) => seq > after,
             // Shown when the present is reached, or with the end.
-            Begin::Now => self.has_begun || (event["type"] == "done" && self.fold.state().is_terminal()),
+            Begin::Now => self.has_begun || (is_done && self.fold.state().is_terminal()),
         };
         if !is_new {
             return;
@@ -125,6 +121,24 @@ impl Renderer for TaskRenderer {
             self.write_task(seq, out);
             self.is_over = true;
         }
+    }
+}
+
+impl Renderer for TaskRenderer {
+    fn render(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>) {
+        if self.is_over {
+            return;
+        }
+        let change = self.fold.apply(seq, event);
+        self.show(seq, change, event["type"] == "done", out);
+    }
+
+    fn render_token(&mut self, seq: i64, token: &Token<'_>, out: &mut Vec<u8>) -> bool {
+        if !self.is_over {
+            let change = self.fold.apply_token(seq, token.run_id, &token.token);
+            self.show(seq, change, false, out);
+        }
+        true
     }
 
     fn is_over(&self) -> bool {

@@ -1,12 +1,23 @@
 //! Renders recorded logs.
 
 use rejoin_sse::dialects::Renderer;
+use rejoin_sse::frame::Token;
 use serde_json::{Value, json};
 
 use super::envelope::Envelope;
 use super::{Begin, Context, Form, TaskRenderer};
 
 const TASK: &str = "task";
+
+/// Renders an event as a reader of a live log is sent it: a piece of an answer without its tree.
+fn render_live(renderer: &mut TaskRenderer, seq: i64, event: &Value, out: &mut Vec<u8>) {
+    let text = event.to_string();
+    let token = serde_json::from_str::<Token<'_>>(&text).ok();
+    let is_rendered = event["type"] == "token" && token.is_some_and(|token| renderer.render_token(seq, &token, out));
+    if !is_rendered {
+        renderer.render(seq, event, out);
+    }
+}
 
 fn renderer(begin: Begin, form: Form) -> TaskRenderer {
     let about = Context {
@@ -94,7 +105,7 @@ fn read(begin: Begin, log: &[(i64, Value)], present: usize) -> Vec<(i64, Value)>
     let mut renderer = renderer(begin, Form::Stream(Envelope::Http));
     let mut out = Vec::new();
     for (at, (seq, event)) in log.iter().enumerate() {
-        renderer.render(*seq, event, &mut out);
+        render_live(&mut renderer, *seq, event, &mut out);
         if renderer.is_over() || at + 1 == present && event["type"] != "done" && renderer.caught_up(*seq, &mut out) {
             break;
         }

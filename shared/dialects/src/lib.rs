@@ -5,6 +5,7 @@
 //! - `ag_ui`      AG-UI
 //! - `ai_sdk`     the AI SDK's UI message stream
 //! - `durable_streams` Durable Streams, to read
+//! - `live`       for tests of renderers
 //! - `openai`     OpenAI's Responses and Chat Completions
 //! - `pieces`     a text that is written in pieces
 //! - `shown_text` the text of a step that a client without retraction has been shown
@@ -12,6 +13,8 @@
 pub mod ag_ui;
 pub mod ai_sdk;
 pub mod durable_streams;
+#[cfg(test)]
+mod live;
 pub mod openai;
 pub mod pieces;
 pub mod shown_text;

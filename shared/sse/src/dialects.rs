@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::frame::{self, Frame};
+use super::frame::{self, Frame, Token};
 
 mod agent_stream;
 
@@ -23,6 +23,11 @@ pub trait Renderer: Send {
 
     /// The same from the event's JSON text, where that is all that the dialect needs. False: it is not.
     fn render_text(&mut self, _seq: i64, _event: &[u8], _is_last: bool, _out: &mut Vec<u8>) -> bool {
+        false
+    }
+
+    /// The same for a piece of an answer, without the tree of its JSON: most events are such. False: it is rendered from that.
+    fn render_token(&mut self, _seq: i64, _token: &Token<'_>, _out: &mut Vec<u8>) -> bool {
         false
     }
 
@@ -69,12 +74,15 @@ impl Dialect {
                 silent_through,
             } => {
                 let mut out = Vec::new();
-                if !renderer.render_text(frame.seq, frame.data(), is_last, &mut out) {
-                    match frame.json() {
-                        Some(event) if is_last => renderer.render_last(frame.seq, event, &mut out),
-                        Some(event) => renderer.render(frame.seq, event, &mut out),
-                        None => {}
-                    }
+                let is_rendered = renderer.render_text(frame.seq, frame.data(), is_last, &mut out)
+                    || frame
+                        .token()
+                        .is_some_and(|token| renderer.render_token(frame.seq, &token, &mut out));
+                let event = if is_rendered { None } else { frame.json() };
+                match event {
+                    Some(event) if is_last => renderer.render_last(frame.seq, event, &mut out),
+                    Some(event) => renderer.render(frame.seq, event, &mut out),
+                    None => {}
                 }
                 if frame.seq <= *silent_through {
                     out.clear();

@@ -1,5 +1,6 @@
 //! Frames of the native dialect: data only, one line of JSON each.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -43,6 +44,19 @@ struct Origin {
     status: Option<String>,
 }
 
+/// A piece of an answer.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Token<'a> {
+    #[serde(borrow)]
+    pub token: Cow<'a, str>,
+    pub run_id: Option<&'a str>,
+    pub parent_run_id: Option<&'a str>,
+}
+
+/// How the JSON of an event with a piece of an answer begins: events are written with their type first.
+const TOKEN: &[u8] = br#"{"type":"token","#;
+
 /// What precedes the JSON of a numbered frame.
 const DATA: &[u8] = b"\ndata: ";
 
@@ -79,6 +93,12 @@ impl Frame {
     /// Returns the event. None: it is unreadable.
     pub fn json(&self) -> Option<&Value> {
         self.parsed.get_or_init(|| self.parse().map(Arc::new)).as_deref()
+    }
+
+    /// Returns the piece of an answer. None: it is another event, or not written as usual.
+    pub fn token(&self) -> Option<Token<'_>> {
+        let data = self.data();
+        data.starts_with(TOKEN).then(|| serde_json::from_slice(data).ok())?
     }
 
     /// Frees what [`Frame::json`] keeps.

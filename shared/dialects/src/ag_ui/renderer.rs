@@ -14,6 +14,7 @@ use std::collections::HashSet;
 use std::io::Write as _;
 
 use rejoin_sse::dialects::Renderer;
+use rejoin_sse::frame::Token;
 use serde_json::{Map, Value, json};
 
 use super::frames::Frames;
@@ -138,14 +139,20 @@ impl Renderer for AgUiRenderer {
             self.begin_run(&mut frames);
             self.wait(&mut frames);
         }
-        if self.is_silent {
-            return;
+        if !self.is_silent {
+            self.write(seq, &frames, out);
         }
-        let skipped = match &self.about.begin {
-            Begin::ReadOn { after, frames } if seq == after + 1 => *frames,
-            _ => 0,
-        };
-        write_numbered(seq, &frames, skipped, out);
+    }
+
+    fn render_token(&mut self, seq: i64, token: &Token<'_>, out: &mut Vec<u8>) -> bool {
+        if self.is_silent {
+            return false;
+        }
+        self.is_over = false;
+        let mut frames = Frames::default();
+        self.token(seq, token.run_id, &token.token, &mut frames);
+        self.write(seq, &frames, out);
+        true
     }
 
     fn is_over(&self) -> bool {
@@ -191,6 +198,15 @@ impl AgUiRenderer {
             output: None,
             is_over: false,
         }
+    }
+
+    /// Writes the frames of one event, without those that the client has.
+    fn write(&self, seq: i64, frames: &Frames, out: &mut Vec<u8>) {
+        let skipped = match &self.about.begin {
+            Begin::ReadOn { after, frames } if seq == after + 1 => *frames,
+            _ => 0,
+        };
+        write_numbered(seq, frames, skipped, out);
     }
 
     /// Returns whether the response begins with this event.

@@ -6,6 +6,7 @@ use rejoin_sse::dialects::Renderer;
 use serde_json::{Value, json};
 
 use super::{AgUi, AgUiRenderer, Begin};
+use crate::live::render_live;
 
 const ROOT: &str = "root";
 
@@ -87,7 +88,7 @@ fn read(begin: Begin, log: &[(i64, Value)]) -> Vec<Sent> {
     let mut sent = Vec::new();
     for (seq, event) in log {
         let mut out = Vec::new();
-        renderer.render(*seq, event, &mut out);
+        render_live(&mut renderer, *seq, event, &mut out);
         if *seq > silent_through {
             sent.extend(parsed(&out));
             if renderer.is_over() {

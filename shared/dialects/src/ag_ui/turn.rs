@@ -14,9 +14,20 @@ pub const REPEATED: char = '~';
 
 #[derive(Debug)]
 enum What {
-    Assistant { id: String, text: Text },
-    Reasoning { id: String, text: Text },
-    User { id: String, content: String },
+    /// `step`: the number of the run's steps that had ended before.
+    Assistant {
+        step: usize,
+        id: String,
+        text: Text,
+    },
+    Reasoning {
+        id: String,
+        text: Text,
+    },
+    User {
+        id: String,
+        content: String,
+    },
     Call(Call),
 }
 
@@ -101,22 +112,24 @@ impl Turn {
     }
 
     /// Adds a piece of text, and returns its message's id.
-    pub fn text(&mut self, run: &str, seq: i64, piece: &str) -> String {
-        let written = self.written(run);
-        let mut own = self.items.iter_mut().rev().filter(|item| item.run == run);
-        let known = own.find_map(|item| match &mut item.what {
-            What::Assistant { id, text } if *id == written => Some(text),
-            _ => None,
+    pub fn text(&mut self, run: &str, seq: i64, piece: &str) -> &str {
+        let now = self.ended_steps(run);
+        let is_written =
+            |item: &Item| item.run == run && matches!(item.what, What::Assistant { step, .. } if step == now);
+        let at = self.items.iter().rposition(is_written).unwrap_or_else(|| {
+            let id = self.written(run);
+            let text = Text::default();
+            self.push(run, seq, What::Assistant { step: now, id, text });
+            self.items.len() - 1
         });
-        if let Some(text) = known {
-            text.push(seq, piece);
-        } else {
-            let mut text = Text::default();
-            text.push(seq, piece);
-            let id = written.clone();
-            self.push(run, seq, What::Assistant { id, text });
+        match &mut self.items[at].what {
+            What::Assistant { id, text, .. } => {
+                text.push(seq, piece);
+                id
+            }
+            // It was found as one above.
+            What::Reasoning { id, .. } | What::User { id, .. } | What::Call(Call { id, .. }) => id,
         }
-        written
     }
 
     /// Adds a piece of reasoning, and returns its message's id.
@@ -286,7 +299,16 @@ impl Turn {
         let mut text = Text::default();
         text.push(seq, reply);
         let id = self.executed(&root);
-        self.push(&root, seq, What::Assistant { id: id.clone(), text });
+        let step = self.ended_steps(&root).saturating_sub(1);
+        self.push(
+            &root,
+            seq,
+            What::Assistant {
+                step,
+                id: id.clone(),
+                text,
+            },
+        );
         id
     }
 
@@ -309,7 +331,7 @@ impl Turn {
                 message
             };
             match &item.what {
-                What::Assistant { id, text } => {
+                What::Assistant { id, text, .. } => {
                     if let Some(at) = of_id.get(id.as_str()) {
                         messages[*at]["content"] = text.as_str().into();
                     } else {

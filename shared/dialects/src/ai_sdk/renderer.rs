@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rejoin_chat::WordsMode;
 use rejoin_sse::dialects::Renderer;
+use rejoin_sse::frame::Token;
 use serde_json::{Value, json};
 
 use super::chunks::Chunks;
@@ -397,6 +398,17 @@ impl Renderer for UiMessages {
         if !self.is_replay {
             self.chunks.send(out);
         }
+    }
+
+    fn render_token(&mut self, _seq: i64, token: &Token<'_>, out: &mut Vec<u8>) -> bool {
+        self.is_over = false;
+        if token.parent_run_id.is_none() {
+            self.token(&token.token);
+        }
+        if !self.is_replay {
+            self.chunks.send(out);
+        }
+        true
     }
 
     fn is_over(&self) -> bool {

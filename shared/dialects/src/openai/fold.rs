@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use rejoin_chat::WordsMode;
+use rejoin_sse::frame::Token;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -150,6 +151,19 @@ impl Fold {
 
     /// Takes the next event of the run, and returns what it changes for the response's client.
     pub fn apply(&mut self, event: &Value) -> Vec<Change> {
+        self.changed(|fold, changes| fold.take(event, changes))
+    }
+
+    /// The same for a piece of an answer.
+    pub fn apply_token(&mut self, token: &Token<'_>) -> Vec<Change> {
+        self.changed(|fold, changes| {
+            if token.parent_run_id.is_none() {
+                fold.token(&token.token, changes);
+            }
+        })
+    }
+
+    fn changed(&mut self, take: impl FnOnce(&mut Self, &mut Vec<Change>)) -> Vec<Change> {
         if self.is_over {
             return Vec::new();
         }
@@ -162,7 +176,7 @@ impl Fold {
                 changes.push(Change::InProgress);
             }
         }
-        self.take(event, &mut changes);
+        take(self, &mut changes);
         if is_shown { changes } else { Vec::new() }
     }
 

@@ -4,6 +4,7 @@
 use chrono::DateTime;
 use rejoin_chat::WordsMode;
 use rejoin_sse::dialects::Renderer;
+use rejoin_sse::frame::Token;
 use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -108,6 +109,8 @@ pub struct Responses {
     items: Vec<Item>,
     /// The items that are being written.
     text: Option<usize>,
+    /// The text of that item so far, which its value has at its end.
+    written: String,
     reasoning: Option<usize>,
     status: &'static str,
 }
@@ -121,6 +124,7 @@ impl Responses {
             fold: Fold::new(id, words),
             items: Vec::new(),
             text: None,
+            written: String::new(),
             reasoning: None,
             status: "queued",
         }
@@ -143,11 +147,15 @@ impl Responses {
 
     fn response(&self) -> Value {
         let mut response = self.fold.settings().repeated();
-        let output: Vec<&Value> = self
-            .items
-            .iter()
-            .filter(|item| !item.is_abandoned)
-            .map(|item| &item.value)
+        let items = self.items.iter().enumerate().filter(|(_, item)| !item.is_abandoned);
+        let output: Vec<Value> = items
+            .map(|(at, item)| {
+                let mut value = item.value.clone();
+                if self.text == Some(at) {
+                    value["content"][0]["text"] = json!(self.written);
+                }
+                value
+            })
             .collect();
         let ended_at = self
             .fold
@@ -332,9 +340,7 @@ impl Responses {
             self.text = Some(at);
             at
         });
-        if let Value::String(whole) = &mut self.items[at].value["content"][0]["text"] {
-            whole.push_str(text);
-        }
+        self.written.push_str(text);
         if let Some(sequence_number) = frames.next_number() {
             let kind = "response.output_text.delta";
             let delta = TextDelta {
@@ -353,6 +359,7 @@ impl Responses {
     fn end_text(&mut self, status: &str, frames: &mut Frames<'_>) {
         let Some(at) = self.text.take() else { return };
         self.items[at].value["status"] = json!(status);
+        self.items[at].value["content"][0]["text"] = json!(std::mem::take(&mut self.written));
         let part = self.items[at].value["content"][0].clone();
         let done = json!({"content_index": 0, "text": part["text"], "logprobs": []});
         self.about(at, "response.output_text.done", done, frames);
@@ -460,14 +467,12 @@ impl Responses {
     }
 }
 
-impl Renderer for Responses {
-    fn render(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>) {
+impl Responses {
+    fn write(&mut self, seq: i64, changes: Vec<Change>, out: &mut Vec<u8>) {
         let after = match self.form {
             Form::Stream { after } => Some(after),
             Form::Document => None,
         };
-        let was_over = self.fold.is_over();
-        let changes = self.fold.apply(event);
         let mut frames = Frames {
             seq,
             index: 0,
@@ -477,12 +482,26 @@ impl Renderer for Responses {
         for change in changes {
             self.change(change, &mut frames);
         }
+    }
+}
+
+impl Renderer for Responses {
+    fn render(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>) {
+        let was_over = self.fold.is_over();
+        let changes = self.fold.apply(event);
+        self.write(seq, changes, out);
         if self.fold.is_over() && !was_over {
             match self.form {
                 Form::Stream { .. } => out.extend_from_slice(DONE),
                 Form::Document => out.extend_from_slice(self.response().to_string().as_bytes()),
             }
         }
+    }
+
+    fn render_token(&mut self, seq: i64, token: &Token<'_>, out: &mut Vec<u8>) -> bool {
+        let changes = self.fold.apply_token(token);
+        self.write(seq, changes, out);
+        true
     }
 
     fn is_over(&self) -> bool {

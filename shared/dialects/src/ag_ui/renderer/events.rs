@@ -29,13 +29,12 @@ impl AgUiRenderer {
                 self.set_state("model", event["model"].clone(), out);
                 out.push(custom(owner, event));
             }
-            "token" => {
-                let piece = event["token"].as_str().unwrap_or_default();
-                if !piece.is_empty() {
-                    let id = self.turn.text(&run, seq, piece);
-                    self.open.text(&id, owner, piece, out);
-                }
-            }
+            "token" => self.token(
+                seq,
+                event["runId"].as_str(),
+                event["token"].as_str().unwrap_or_default(),
+                out,
+            ),
             "reasoning" => {
                 let piece = event["text"].as_str().unwrap_or_default();
                 if !piece.is_empty() {
@@ -98,6 +97,16 @@ impl AgUiRenderer {
                 }
                 out.push(custom(owner, event));
             }
+        }
+    }
+
+    /// A piece of the text of a run; none: of the client's own.
+    pub(super) fn token(&mut self, seq: i64, run: Option<&str>, piece: &str, out: &mut Frames) {
+        self.begin_run(out);
+        if !piece.is_empty() {
+            let owner = run.filter(|run| *run != self.about.root);
+            let id = self.turn.text(run.unwrap_or(&self.about.root), seq, piece);
+            self.open.text(id, owner, piece, out);
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::live::render_live;
 
 /// A client: it applies chunks as the AI SDK does, and is strict about their order.
 #[derive(Default)]
@@ -85,7 +86,7 @@ fn render(renderer: &mut UiMessages, events: &[Value]) -> Client {
     let mut client = Client::default();
     for (seq, event) in (1..).zip(events) {
         let mut out = Vec::new();
-        renderer.render(seq, &with_run(event), &mut out);
+        render_live(renderer, seq, &with_run(event), &mut out);
         client.read(&out);
     }
     client

@@ -1,6 +1,7 @@
 //! Recorded logs of runs, rendered as Responses: whole, and continued after each frame.
 
 use super::*;
+use crate::live::render_live;
 use crate::openai::fold::continuation;
 use crate::openai::settings::{self, Settings};
 
@@ -72,7 +73,7 @@ impl Log {
         let silent_through = ids::whole_through(after);
         for (event, seq) in self.events.iter().zip(3..) {
             let mut frames = Vec::new();
-            renderer.render(seq, event, &mut frames);
+            render_live(&mut renderer, seq, event, &mut frames);
             if seq > silent_through {
                 out.extend(frames);
             }
