@@ -93,7 +93,7 @@ impl Scenario for Tasks {
             why_not: Some(
                 "Beside its run, a task has an object in the graph with a version for each of its states, and one for its session. Its end \
                  locks its DAG, settles the task, looks for the tasks that waited for it and starts them: about 25 statements, one end \
-                 after the other. The flame graphs of this scenario show their cost."
+                 after the other."
                     .to_owned(),
             ),
         }]

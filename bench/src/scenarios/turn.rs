@@ -168,8 +168,7 @@ impl Scenario for Turn {
         let ten = cost.values(TEN_STEPS, "statements");
         let steps = one.iter().zip(ten).map(|(one, ten)| (ten - one) / 9.0).collect();
         let spent = format!(
-            "One at a time, a turn takes {} ms of CPU in the API, {} in the worker and {} in PostgreSQL. docs/reports/performance has flame \
-             graphs of the three (flame-turn-*.svg).",
+            "One at a time, a turn takes {} ms of CPU in the API, {} in the worker and {} in PostgreSQL.",
             cost.cell_text(PLAIN, "api"),
             cost.cell_text(PLAIN, "worker"),
             cost.cell_text(PLAIN, "postgres"),

@@ -3,6 +3,8 @@
 //! Invariant: an event changes the task by at most one update, and a client that applies the updates to the task as it was has the task as it
 //! is: its number in the log is a cursor.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -68,7 +70,7 @@ struct PieceUpdate<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PieceArtifact<'a> {
-    artifact_id: String,
+    artifact_id: Cow<'static, str>,
     name: &'static str,
     parts: [TextPart<'a>; 1],
 }
@@ -89,7 +91,7 @@ impl Change<'_> {
 
 #[derive(Debug)]
 struct Artifact {
-    id: String,
+    id: Cow<'static, str>,
     name: &'static str,
     parts: Vec<Value>,
 }
@@ -418,10 +420,10 @@ impl TaskFold {
     }
 
     /// A turn's artifacts have ids that differ from those of the run's earlier turns.
-    fn artifact_id(&self, name: &str) -> String {
+    fn artifact_id(&self, name: &'static str) -> Cow<'static, str> {
         match self.turns {
-            0 => name.to_owned(),
-            turns => format!("{name}-{}", turns + 1),
+            0 => name.into(),
+            turns => format!("{name}-{}", turns + 1).into(),
         }
     }
 

@@ -10,6 +10,9 @@ use super::frame::{self, Frame, Token};
 
 mod agent_stream;
 
+/// By how many bytes another format of a piece of an answer is longer, at most: its buffer need not grow.
+const OTHER_FORMAT_BYTES: usize = 320;
+
 /// Renders the events of one run for one reader, from the run's first event on, in order. Its state is a fold of these events: a reader
 /// that resumes is shown what follows its cursor by folding the events before it silently.
 pub trait Renderer: Send {
@@ -73,7 +76,7 @@ impl Dialect {
                 renderer,
                 silent_through,
             } => {
-                let mut out = Vec::new();
+                let mut out = Vec::with_capacity(frame.bytes.len() + OTHER_FORMAT_BYTES);
                 let is_rendered = renderer.render_text(frame.seq, frame.data(), is_last, &mut out)
                     || frame
                         .token()

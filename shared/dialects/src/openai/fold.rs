@@ -151,23 +151,24 @@ impl Fold {
 
     /// Takes the next event of the run, and returns what it changes for the response's client.
     pub fn apply(&mut self, event: &Value) -> Vec<Change> {
-        self.changed(|fold, changes| fold.take(event, changes))
+        let mut changes = Vec::new();
+        self.changed(&mut changes, |fold, changes| fold.take(event, changes));
+        changes
     }
 
-    /// The same for a piece of an answer.
-    pub fn apply_token(&mut self, token: &Token<'_>) -> Vec<Change> {
-        self.changed(|fold, changes| {
+    /// The same for a piece of an answer; the changes go to an empty list.
+    pub fn apply_token(&mut self, token: &Token<'_>, changes: &mut Vec<Change>) {
+        self.changed(changes, |fold, changes| {
             if token.parent_run_id.is_none() {
                 fold.token(&token.token, changes);
             }
-        })
+        });
     }
 
-    fn changed(&mut self, take: impl FnOnce(&mut Self, &mut Vec<Change>)) -> Vec<Change> {
+    fn changed(&mut self, changes: &mut Vec<Change>, take: impl FnOnce(&mut Self, &mut Vec<Change>)) {
         if self.is_over {
-            return Vec::new();
+            return;
         }
-        let mut changes = Vec::new();
         let is_shown = self.is_active;
         if is_shown && !self.is_created {
             self.is_created = true;
@@ -176,8 +177,10 @@ impl Fold {
                 changes.push(Change::InProgress);
             }
         }
-        take(self, &mut changes);
-        if is_shown { changes } else { Vec::new() }
+        take(self, changes);
+        if !is_shown {
+            changes.clear();
+        }
     }
 
     fn take(&mut self, event: &Value, changes: &mut Vec<Change>) {

@@ -1,14 +1,16 @@
 //! The renderer of Responses. The object that ends a stream, the answer without a stream, and what a later request for the response gets are
 //! built by the same fold.
 
+mod frames;
+
 use chrono::DateTime;
 use rejoin_chat::WordsMode;
 use rejoin_sse::dialects::Renderer;
 use rejoin_sse::frame::Token;
-use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use self::frames::{Frames, SummaryDelta, TextDelta};
 use super::changes::{Call, Change, End, Usage};
 use super::fold::Fold;
 use super::ids::{self, ResponseId};
@@ -37,68 +39,6 @@ struct Item {
     is_abandoned: bool,
 }
 
-/// The frames of one event.
-struct Frames<'a> {
-    seq: i64,
-    index: i64,
-    /// None: no frames are written.
-    after: Option<i64>,
-    out: &'a mut Vec<u8>,
-}
-
-/// A piece of a text. Most events are such, so it is written without the tree that the others are built as.
-#[derive(Serialize)]
-struct TextDelta<'a> {
-    r#type: &'static str,
-    sequence_number: i64,
-    item_id: &'a str,
-    output_index: usize,
-    content_index: usize,
-    delta: &'a str,
-    logprobs: [(); 0],
-}
-
-/// A piece of reasoning.
-#[derive(Serialize)]
-struct SummaryDelta<'a> {
-    r#type: &'static str,
-    sequence_number: i64,
-    item_id: &'a str,
-    output_index: usize,
-    summary_index: usize,
-    delta: &'a str,
-}
-
-impl Frames<'_> {
-    fn send(&mut self, kind: &str, mut event: Value) {
-        if let Some(number) = self.next_number() {
-            event["type"] = json!(kind);
-            event["sequence_number"] = json!(number);
-            self.write(kind, &event);
-        }
-    }
-
-    /// The number of the next frame. None: it is not written.
-    fn next_number(&mut self) -> Option<i64> {
-        let number = ids::frame_number(self.seq, self.index);
-        debug_assert!(
-            self.index < ids::FRAMES_PER_EVENT,
-            "an event becomes fewer frames than {}",
-            ids::FRAMES_PER_EVENT
-        );
-        self.index += 1;
-        self.after.is_some_and(|after| number > after).then_some(number)
-    }
-
-    fn write(&mut self, kind: &str, event: &impl Serialize) {
-        for part in ["event: ", kind, "\ndata: "] {
-            self.out.extend_from_slice(part.as_bytes());
-        }
-        serde_json::to_writer(&mut *self.out, event).expect("an event is plain data");
-        self.out.extend_from_slice(b"\n\n");
-    }
-}
-
 /// Renders one response.
 #[derive(Debug)]
 pub struct Responses {
@@ -113,6 +53,8 @@ pub struct Responses {
     written: String,
     reasoning: Option<usize>,
     status: &'static str,
+    /// Empty: kept for the changes of the next piece.
+    changes: Vec<Change>,
 }
 
 impl Responses {
@@ -127,6 +69,7 @@ impl Responses {
             written: String::new(),
             reasoning: None,
             status: "queued",
+            changes: Vec::new(),
         }
     }
 
@@ -468,7 +411,7 @@ impl Responses {
 }
 
 impl Responses {
-    fn write(&mut self, seq: i64, changes: Vec<Change>, out: &mut Vec<u8>) {
+    fn write(&mut self, seq: i64, changes: impl IntoIterator<Item = Change>, out: &mut Vec<u8>) {
         let after = match self.form {
             Form::Stream { after } => Some(after),
             Form::Document => None,
@@ -499,8 +442,10 @@ impl Renderer for Responses {
     }
 
     fn render_token(&mut self, seq: i64, token: &Token<'_>, out: &mut Vec<u8>) -> bool {
-        let changes = self.fold.apply_token(token);
-        self.write(seq, changes, out);
+        let mut changes = std::mem::take(&mut self.changes);
+        self.fold.apply_token(token, &mut changes);
+        self.write(seq, changes.drain(..), out);
+        self.changes = changes;
         true
     }
 
