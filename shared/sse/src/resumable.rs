@@ -123,7 +123,7 @@ impl Place {
         draining: CancellationToken,
         heartbeat: Duration,
     ) -> Response {
-        let place = Event::default().id(self.event).data("");
+        let place = Event::default().id(self.event);
         let message = message.map(|message| Event::default().data(message.to_string()));
         let events = stream::once(ready(place)).chain(message.into_stream());
         let events = events.take_until(draining.cancelled_owned());
@@ -191,6 +191,6 @@ mod tests {
         let heartbeat = Duration::from_secs(9);
         let answered = elsewhere.answered(ready(json!({"id": 7})), CancellationToken::new(), heartbeat);
         let text = to_bytes(answered.into_body(), 100).await.unwrap();
-        assert_eq!(text, "id: 0/3@elsewhere@7\ndata: \n\ndata: {\"id\":7}\n\n");
+        assert_eq!(text, "id: 0/3@elsewhere@7\n\ndata: {\"id\":7}\n\n");
     }
 }
