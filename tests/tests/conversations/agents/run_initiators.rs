@@ -161,7 +161,7 @@ async fn another_members_run_shows_only_its_agent_state_and_times() {
                 "id": run, "state": "completed", "status": "completed", "conversationId": null,
                 "agentDefinitionId": mine["agentDefinitionId"], "agent": "secretary", "agentVersion": null, "parentRunId": null, "rootRunId": run,
                 "depth": 0,
-                "model": null, "stepCount": 0, "totalSteps": 0, "attempt": 0, "durationMs": mine["durationMs"], "error": null,
+                "model": null, "inputPreview": null, "stepCount": 0, "totalSteps": 0, "attempt": 0, "durationMs": mine["durationMs"], "error": null,
                 "errorCode": null, "usage": {}, "createdAt": mine["createdAt"], "startedAt": mine["startedAt"],
                 "finishedAt": mine["finishedAt"], "cancelRequestedAt": null, "restricted": true,
             });
