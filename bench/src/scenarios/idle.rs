@@ -17,7 +17,7 @@ pub struct Idle;
 
 const REST: &str = "rest";
 const START: &str = "start";
-const ALONE: &str = "nobody connected";
+const ALONE: &str = "no readers";
 const FIRST_START: &str = "first start, in an empty folder";
 const NEXT_START: &str = "next start";
 /// Number of streams in the second row.

@@ -5,12 +5,12 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::FIELD;
 use super::parts::{data_part, file_part, text_part, usage};
 use super::state::TaskState;
+use super::update::{Change, Piece, Update};
 use rejoin_dialects::pieces::Text;
 
 /// The artifact that is the answer, and the one that is the answer as data.
@@ -28,65 +28,6 @@ pub struct Context {
     pub context_id: String,
     /// The server's address, which precedes the paths of files. Empty: unknown, so that their URLs are paths.
     pub origin: String,
-}
-
-/// What an event has changed.
-#[derive(Debug, Default)]
-pub(super) struct Change<'e> {
-    /// What a client is sent. None: nothing.
-    pub update: Option<Update<'e>>,
-    /// The task came to rest: it has ended, or waits for the client.
-    pub rests: bool,
-}
-
-/// The member of a `StreamResponse`.
-#[derive(Debug)]
-pub(super) enum Update<'e> {
-    Whole(Value),
-    /// More of the answer; see [`TaskFold::piece`]. `appends`: the client has its beginning.
-    Piece {
-        text: &'e str,
-        appends: bool,
-    },
-}
-
-/// An update with a piece of the answer. Most updates are such, so it is written without the tree that the others are built as.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Piece<'a> {
-    artifact_update: PieceUpdate<'a>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PieceUpdate<'a> {
-    task_id: &'a str,
-    context_id: &'a str,
-    artifact: PieceArtifact<'a>,
-    append: bool,
-    last_chunk: bool,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PieceArtifact<'a> {
-    artifact_id: Cow<'static, str>,
-    name: &'static str,
-    parts: [TextPart<'a>; 1],
-}
-
-#[derive(Debug, Serialize)]
-struct TextPart<'a> {
-    text: &'a str,
-}
-
-impl Change<'_> {
-    fn update(update: Value) -> Self {
-        Self {
-            update: Some(Update::Whole(update)),
-            rests: false,
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -177,19 +118,13 @@ impl TaskFold {
 
     /// The update with this piece of the answer.
     pub(super) fn piece<'a>(&'a self, text: &'a str, appends: bool) -> Piece<'a> {
-        Piece {
-            artifact_update: PieceUpdate {
-                task_id: &self.about.task_id,
-                context_id: &self.about.context_id,
-                artifact: PieceArtifact {
-                    artifact_id: self.artifact_id(ANSWER),
-                    name: ANSWER,
-                    parts: [TextPart { text }],
-                },
-                append: appends,
-                last_chunk: false,
-            },
-        }
+        Piece::of_answer(
+            &self.about.task_id,
+            &self.about.context_id,
+            (self.artifact_id(ANSWER), ANSWER),
+            text,
+            appends,
+        )
     }
 
     /// Takes the next event of the run, if that is a piece of an answer.

@@ -6,6 +6,7 @@
 //! # Layout
 //! - `request`  what a client sends
 //! - `fold`     a task, folded from the events of its run
+//! - `update`   what an event changes for a client
 //! - `parts`    parts of messages and artifacts
 //! - `renderer` the task, or the updates of it, as a client reads them
 //! - `push`     where a client has the states of a task sent
@@ -25,6 +26,7 @@ mod renderer;
 pub mod request;
 pub mod routes;
 pub mod state;
+mod update;
 
 #[cfg(test)]
 mod tests;

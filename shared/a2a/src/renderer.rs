@@ -11,8 +11,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::envelope::Envelope;
-use super::fold::{Change, Context, TaskFold, Update};
+use super::fold::{Context, TaskFold};
 use super::state::TaskState;
+use super::update::{Change, Update};
 
 /// Where a response begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -81,11 +81,12 @@ impl Dialect {
                     || frame
                         .token()
                         .is_some_and(|token| renderer.render_token(frame.seq, &token, &mut out));
-                let event = if is_rendered { None } else { frame.json() };
-                match event {
-                    Some(event) if is_last => renderer.render_last(frame.seq, event, &mut out),
-                    Some(event) => renderer.render(frame.seq, event, &mut out),
-                    None => {}
+                if !is_rendered && let Some(event) = frame.json() {
+                    if is_last {
+                        renderer.render_last(frame.seq, &event, &mut out);
+                    } else {
+                        renderer.render(frame.seq, &event, &mut out);
+                    }
                 }
                 if frame.seq <= *silent_through {
                     out.clear();

@@ -1,7 +1,6 @@
 //! Frames of the native dialect: data only, one line of JSON each.
 
 use std::borrow::Cow;
-use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use rejoin_event_log::rows::StoredEvent;
@@ -30,8 +29,6 @@ pub struct Frame {
     /// The run whose turn it ends, or the sub-agent that it ends.
     pub done_of: Option<Uuid>,
     pub bytes: Bytes,
-    /// The event, parsed for the first reader of another format: those of one log need it at about the same time.
-    parsed: OnceLock<Option<Arc<Value>>>,
 }
 
 /// The origin of an event.
@@ -70,16 +67,11 @@ impl Frame {
                 .and_then(|origin| origin.run_id),
             _ => None,
         };
-        Self::new(event.seq, event.run_id, done_of, numbered(event.seq, &event.data))
-    }
-
-    pub(crate) fn new(seq: i64, run_id: Option<Uuid>, done_of: Option<Uuid>, bytes: Bytes) -> Self {
         Self {
-            seq,
-            run_id,
+            seq: event.seq,
+            run_id: event.run_id,
             done_of,
-            bytes,
-            parsed: OnceLock::new(),
+            bytes: numbered(event.seq, &event.data),
         }
     }
 
@@ -91,19 +83,14 @@ impl Frame {
     }
 
     /// Returns the event. None: it is unreadable.
-    pub fn json(&self) -> Option<&Value> {
-        self.parsed.get_or_init(|| self.parse().map(Arc::new)).as_deref()
+    pub fn json(&self) -> Option<Value> {
+        self.parse()
     }
 
     /// Returns the piece of an answer. None: it is another event, or not written as usual.
     pub fn token(&self) -> Option<Token<'_>> {
         let data = self.data();
         data.starts_with(TOKEN).then(|| serde_json::from_slice(data).ok())?
-    }
-
-    /// Frees what [`Frame::json`] keeps.
-    pub(crate) fn forget_json(&mut self) {
-        self.parsed.take();
     }
 
     /// Returns the JSON text of the event.

@@ -17,8 +17,6 @@ use super::sync::{Mutex, MutexGuard, PoisonError};
 /// Maximum number of frames in one log's ring. Few in models, which test falling out of it.
 const RING_FRAMES: usize = if cfg!(test) { 4 } else { 2_048 };
 const RING_BYTES: usize = 512 * 1024;
-/// Number of the newest frames that stay parsed for readers of other formats: a parsed event takes several times the memory of its frame.
-const PARSED_FRAMES: usize = 8;
 
 /// The live end of one log.
 pub struct LogTail {
@@ -221,13 +219,6 @@ impl Ring {
         self.next = frame.seq + 1;
         self.bytes += frame.bytes.len();
         self.frames.push_back(frame);
-        let newest = self.frames.len();
-        if let Some(older) = newest
-            .checked_sub(PARSED_FRAMES + 1)
-            .and_then(|at| self.frames.get_mut(at))
-        {
-            older.forget_json();
-        }
         while self.frames.len() > RING_FRAMES || self.bytes > RING_BYTES {
             let Some(oldest) = self.frames.pop_front() else { break };
             self.bytes -= oldest.bytes.len();
@@ -261,7 +252,12 @@ mod tests {
     use crate::sync::atomic::AtomicUsize;
 
     fn frame(seq: i64) -> Frame {
-        Frame::new(seq, None, None, Bytes::from(format!("{seq}")))
+        Frame {
+            seq,
+            run_id: None,
+            done_of: None,
+            bytes: Bytes::from(format!("{seq}")),
+        }
     }
 
     fn numbers(ahead: Ahead<'_>) -> Vec<i64> {

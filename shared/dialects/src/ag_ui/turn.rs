@@ -66,6 +66,16 @@ struct Item {
     what: What,
 }
 
+impl Item {
+    /// The message with this step's text, if it is that: its id, and the text.
+    fn text_of(&mut self, run: &str, now: usize) -> Option<(&str, &mut Text)> {
+        match &mut self.what {
+            What::Assistant { step, id, text } if *step == now && self.run == run => Some((id, text)),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Turn {
     root: String,
@@ -114,22 +124,17 @@ impl Turn {
     /// Adds a piece of text, and returns its message's id.
     pub fn text(&mut self, run: &str, seq: i64, piece: &str) -> &str {
         let now = self.ended_steps(run);
-        let is_written =
-            |item: &Item| item.run == run && matches!(item.what, What::Assistant { step, .. } if step == now);
-        let at = self.items.iter().rposition(is_written).unwrap_or_else(|| {
+        if !self.items.iter_mut().rev().any(|item| item.text_of(run, now).is_some()) {
             let id = self.written(run);
             let text = Text::default();
             self.push(run, seq, What::Assistant { step: now, id, text });
-            self.items.len() - 1
-        });
-        match &mut self.items[at].what {
-            What::Assistant { id, text, .. } => {
-                text.push(seq, piece);
-                id
-            }
-            // It was found as one above.
-            What::Reasoning { id, .. } | What::User { id, .. } | What::Call(Call { id, .. }) => id,
         }
+        let mut newest_first = self.items.iter_mut().rev();
+        let (id, text) = newest_first
+            .find_map(|item| item.text_of(run, now))
+            .expect("it was there, or was just added");
+        text.push(seq, piece);
+        id
     }
 
     /// Adds a piece of reasoning, and returns its message's id.

@@ -10,7 +10,7 @@ use rejoin_sse::frame::Token;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use self::frames::{Frames, SummaryDelta, TextDelta};
+use self::frames::{Frames, TextDelta};
 use super::changes::{Call, Change, End, Usage};
 use super::fold::Fold;
 use super::ids::{self, ResponseId};
@@ -325,18 +325,8 @@ impl Responses {
         if let Value::String(whole) = &mut self.items[at].value["summary"][0]["text"] {
             whole.push_str(text);
         }
-        if let Some(sequence_number) = frames.next_number() {
-            let kind = "response.reasoning_summary_text.delta";
-            let delta = SummaryDelta {
-                r#type: kind,
-                sequence_number,
-                item_id: &self.items[at].id,
-                output_index: at,
-                summary_index: 0,
-                delta: text,
-            };
-            frames.write(kind, &delta);
-        }
+        let delta = json!({"summary_index": 0, "delta": text});
+        self.about(at, "response.reasoning_summary_text.delta", delta, frames);
     }
 
     fn end_reasoning(&mut self, frames: &mut Frames<'_>) {

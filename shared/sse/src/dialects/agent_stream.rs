@@ -23,7 +23,7 @@ const OPERATION_TYPES: [&str; 8] = [
 const OTHER_TYPE: &str = "document";
 
 pub fn render(frame: &Frame) -> Bytes {
-    let events = frame.json().map(translate).unwrap_or_default();
+    let events = frame.json().map(|event| translate(&event)).unwrap_or_default();
     let mut out = Vec::new();
     let last = events.len().saturating_sub(1);
     for (at, event) in events.iter().enumerate() {

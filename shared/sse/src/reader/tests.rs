@@ -3,7 +3,12 @@
 use super::*;
 
 fn frame(seq: i64, run: Uuid, done_of: Option<Uuid>) -> Frame {
-    Frame::new(seq, Some(run), done_of, Bytes::new())
+    Frame {
+        seq,
+        run_id: Some(run),
+        done_of,
+        bytes: Bytes::new(),
+    }
 }
 
 #[test]
@@ -53,7 +58,10 @@ fn a_renderer_ends_the_response_at_an_event_that_it_shows() {
     };
     let (mut chunk, mut cursor, mut ended) = (Chunk::default(), 0, false);
     for seq in 1..=3 {
-        let frame = Frame::new(seq, Some(Uuid::nil()), None, Bytes::from_static(b"id: 1\ndata: {}\n\n"));
+        let frame = Frame {
+            bytes: Bytes::from_static(b"id: 1\ndata: {}\n\n"),
+            ..frame(seq, Uuid::nil(), None)
+        };
         chunk.add(&frame, (Filter::Log, &mut dialect), &mut cursor, &mut ended);
         assert_eq!(ended, seq == 3);
     }

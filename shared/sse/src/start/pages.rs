@@ -204,7 +204,7 @@ pub async fn fold_so_far(
                 continue;
             }
             if let Some(event) = frame.json() {
-                renderer.render(frame.seq, event, &mut out);
+                renderer.render(frame.seq, &event, &mut out);
             }
             if filter.ends_with(&frame) {
                 return Ok(out);

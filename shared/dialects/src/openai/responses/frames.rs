@@ -26,17 +26,6 @@ pub(super) struct TextDelta<'a> {
     pub logprobs: [(); 0],
 }
 
-/// A piece of reasoning.
-#[derive(Serialize)]
-pub(super) struct SummaryDelta<'a> {
-    pub r#type: &'static str,
-    pub sequence_number: i64,
-    pub item_id: &'a str,
-    pub output_index: usize,
-    pub summary_index: usize,
-    pub delta: &'a str,
-}
-
 impl Frames<'_> {
     pub fn send(&mut self, kind: &str, mut event: Value) {
         if let Some(number) = self.next_number() {
