@@ -134,6 +134,7 @@ test('at 200 % zoom a chat has room for its messages above the field, and dialog
   await page.getByRole('menuitem', { name: 'Export as JSON' }).waitFor();
   await fits('[role="menuitem"]');
   await page.keyboard.press('Escape');
+  await page.getByRole('menu').waitFor({ state: 'detached' });
   for (const [opens, name] of [
     [() => page.getByRole('button', { name: 'Share', exact: true }).click(), 'Share chat'],
     [() => page.keyboard.press('Control+k'), 'Search and commands'],

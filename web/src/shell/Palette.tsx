@@ -14,7 +14,7 @@ import {
   Search,
   Sun,
 } from 'lucide-react';
-import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from 'react';
+import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { api, query, type Schemas, signOut } from '../api/http';
 import * as localStore from '../api/localStore';
 import { isAdmin, useMe } from '../api/me';
@@ -24,6 +24,7 @@ import { shownTitle } from '../chat/titles';
 import { t } from '../ui/language';
 import { setLook, useLook } from '../ui/theme';
 import { useLater } from '../ui/useLater';
+import { useModal } from '../ui/useModal';
 import { openDialog, toggleSidebar } from './frame';
 import { MODIFIER, placeOf, SHIFT, viewsFor } from './navigation';
 import { useSwitch, useWorkspaces } from './workspaces';
@@ -54,13 +55,8 @@ const TYPING_MS = 200;
 export default function Palette({ onClose }: { onClose: () => void }) {
   const [words, setWords] = useState('');
   const [at, setAt] = useState(0);
-  const dialog = useRef<HTMLDialogElement>(null);
+  const modal = useModal(onClose);
   const list = useRef<HTMLDivElement>(null);
-  useLayoutEffect(() => {
-    const element = dialog.current;
-    element?.showModal();
-    return () => element?.close();
-  }, []);
   const commands = useCommands(words.trim());
   const chosen = commands[Math.min(at, commands.length - 1)];
   const groups = [...new Set(commands.map(({ group }) => group))];
@@ -76,13 +72,9 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: a click beside the dialog closes it; keys have Escape.
     <dialog
-      ref={dialog}
+      {...modal}
       className="palette"
       aria-label={t('Search and commands')}
-      onCancel={(event) => {
-        event.preventDefault();
-        onClose();
-      }}
       onClick={(event) => {
         if (event.target === event.currentTarget) onClose();
       }}

@@ -1,8 +1,9 @@
 // Modal dialogs. Escape closes them and returns the focus to where it was.
 import { X } from 'lucide-react';
-import { type ReactNode, useLayoutEffect, useRef, useSyncExternalStore } from 'react';
+import { type ReactNode, useSyncExternalStore } from 'react';
 import { IconButton } from './Button';
 import { t } from './language';
+import { useModal } from './useModal';
 
 interface DialogProps {
   title: string;
@@ -12,27 +13,9 @@ interface DialogProps {
 }
 
 export function Dialog({ title, className, onClose, children }: DialogProps) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useLayoutEffect(() => {
-    const element = dialog.current;
-    element?.showModal();
-    // Closed, not only taken away: so the browser brings the focus back.
-    return () => element?.close();
-  }, []);
+  const modal = useModal(onClose);
   return (
-    <dialog
-      ref={dialog}
-      className={className}
-      aria-label={title}
-      onCancel={(event) => {
-        event.preventDefault();
-        onClose();
-      }}
-      // Escape closes the dialog alone, and not what it was opened from.
-      onKeyDown={(event) => {
-        if (event.key === 'Escape') event.stopPropagation();
-      }}
-    >
+    <dialog {...modal} className={className} aria-label={title}>
       <div className="title">
         <h2>{title}</h2>
         <IconButton icon={X} label={t('Close')} className="actions" onClick={() => onClose()} />
