@@ -157,6 +157,23 @@ pub async fn on_server(server: &PrivatePostgres) -> TestDatabase {
     populated(server.url()).await
 }
 
+/// A database whose server counts its statements, in pg_stat_statements.
+pub async fn with_counted_statements() -> (PrivatePostgres, TestDatabase) {
+    let options = PostgresOptions {
+        extra_settings: vec![("shared_preload_libraries".into(), "pg_stat_statements".into())],
+        ..PostgresOptions::ephemeral()
+    };
+    let server = PrivatePostgres::start(options)
+        .await
+        .expect("a PostgreSQL with pg_stat_statements: Debian's package postgresql has it");
+    let db = on_server(&server).await;
+    sqlx::query("create extension pg_stat_statements")
+        .execute(&db.pool)
+        .await
+        .expect("the extension");
+    (server, db)
+}
+
 /// The migrated database at `url`, with a project, a user and a key.
 pub async fn populated(url: String) -> TestDatabase {
     let db = Db::connect_lazy(&DatabaseArgs::new(&url), "rejoin-test", Role::Login).expect("a readable URL");

@@ -125,7 +125,7 @@ async fn fail_refused_run(services: &Services, job: &ClaimedJob, error: &str) ->
         last_step: None,
         output: None,
     };
-    services.execute(&finish).await?;
+    services.finish(&finish).await?;
     metrics::counter!("rejoin_runs_total", "status" => DoneStatus::Failed.as_str()).increment(1);
     Ok(())
 }
@@ -320,7 +320,7 @@ async fn finish_apart(
         last_step: None,
         ..*finish
     };
-    Ok((services.execute(&finish).await?, finish.status))
+    Ok((services.finish(&finish).await?, finish.status))
 }
 
 /// Ends the turn.
@@ -375,7 +375,7 @@ async fn end_turn(
         last_step: last_step.as_ref(),
         output: output.as_ref(),
     };
-    let (finished, status) = match (services.execute(&command).await, &last_step) {
+    let (finished, status) = match (services.finish(&command).await, &last_step) {
         (Err(FencedError::Database { source, .. }), Some(step)) if rejoin_db::is_final(&source) => {
             finish_apart(services, &command, step).await?
         }

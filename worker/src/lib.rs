@@ -3,6 +3,7 @@
 //! # Layout
 //! - `config`       settings, each an option and an environment variable
 //! - `services`     shared dependencies: database, bus, event writer, models, tools
+//! - `dag_scheduler` continues DAGs after the ends of their tasks' runs
 //! - `downtime`     tracks database outages
 //! - `poller`       claims due jobs into bounded slots; cancellation, drain
 //! - `held_jobs`    the jobs that this worker holds
@@ -26,6 +27,7 @@
 pub mod compression;
 pub mod config;
 pub mod coordination;
+pub mod dag_scheduler;
 pub mod downtime;
 pub mod executor;
 pub mod flow;

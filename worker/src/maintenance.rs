@@ -291,13 +291,14 @@ async fn expire_questions(services: &Services) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts tasks that waited for others of their workspace: the end of a task dispatches its own DAG only.
+/// Starts tasks that waited for others of their workspace, and settles those whose run ended on a worker that died then: the end of a task's run
+/// continues its own DAG only.
 async fn schedule_tasks(services: &Services) -> Result<(), String> {
-    let ready = tasks::with_ready_tasks(&services.db.pool_sqlx, DAGS)
+    let ready = tasks::able_to_proceed(&services.db.pool_sqlx, DAGS)
         .await
         .map_err(|error| error.to_string())?;
     for id in ready {
-        let change = DagChange::StartReady;
+        let change = DagChange::Proceed;
         match services.execute(&ChangeDag { id, change }).await {
             Ok(_) | Err(DagError::NotFound | DagError::Stands(_)) => {}
             Err(error) => return Err(error.to_string()),

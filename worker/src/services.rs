@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rejoin_archive::LogArchive;
 use rejoin_calendar::google::Google;
+use rejoin_commands::{FencedError, FinishRun, Finished};
 use rejoin_data_sources::Sources;
 use rejoin_db::config::BusKind;
 use rejoin_db::{Db, Role};
@@ -30,6 +31,7 @@ use rejoin_webhooks::Webhooks;
 
 use crate::WorkerError;
 use crate::config::WorkerConfig;
+use crate::dag_scheduler::DagScheduler;
 use crate::downtime::Downtime;
 use crate::held_runs::HeldRuns;
 use crate::pools::Pools;
@@ -68,6 +70,8 @@ pub struct Services {
     pub downtime: Downtime,
     /// Opens the spans of runs.
     pub telemetry: Telemetry,
+    /// Continues DAGs whose tasks' runs end here.
+    pub dags: DagScheduler,
 }
 
 impl Services {
@@ -148,6 +152,7 @@ impl Services {
             held_runs: HeldRuns::default(),
             downtime: Downtime::default(),
             telemetry: Telemetry::start(&config.telemetry, "rejoin-worker")?,
+            dags: DagScheduler::start(db.pool_sqlx.clone(), bus.clone()),
             config: Arc::new(config),
             db,
             bus,
@@ -216,6 +221,15 @@ impl Services {
             self.bus.publish(wake);
         }
         Ok(output)
+    }
+
+    /// Ends a run. If it is a task's, its DAG continues soon.
+    pub async fn finish(&self, finish: &FinishRun<'_>) -> Result<Finished, FencedError> {
+        let finished = self.execute(finish).await?;
+        if let (Finished::Ended(_), Some(task)) = (&finished, finish.run.task_id) {
+            self.dags.run_ended(task);
+        }
+        Ok(finished)
     }
 }
 

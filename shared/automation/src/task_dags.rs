@@ -349,7 +349,7 @@ fn may_change(caller: &Caller, dag: &Dag, change: &DagChange) -> Result<rls::Sco
     };
     let stops = match change {
         DagChange::Pause | DagChange::Cancel => true,
-        DagChange::Resume | DagChange::Retry(_) | DagChange::StartReady => false,
+        DagChange::Resume | DagChange::Retry(_) | DagChange::Proceed => false,
     };
     if !(stops && caller.may(Scope::Admin)) {
         let detail = if stops {

@@ -72,7 +72,7 @@ impl RunEnd<'_> {
     /// Resumes the waiting parent or task. The run's row has its end, and the caller holds the log's lock.
     pub async fn wake_others(&self, db: &mut PgConnection, run: &Run) -> Result<Wake, sqlx::Error> {
         if run.task_id.is_some() {
-            return schedule_tasks::run_ended(db, run, self).await;
+            return schedule_tasks::run_ended(db, run).await;
         }
         match run.parent_run_id {
             Some(_) if rejoin_faults::enabled(Fault::ParentSleeps) => Ok(Wake::default()),

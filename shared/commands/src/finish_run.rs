@@ -73,7 +73,7 @@ impl Command for FinishRun<'_> {
 
     fn is_one_statement(&self) -> bool {
         // Its end resumes others otherwise.
-        self.run.parent_run_id.is_none() && self.run.task_id.is_none()
+        self.run.parent_run_id.is_none()
     }
 
     fn committed(&self) {
@@ -111,7 +111,11 @@ impl FinishRun<'_> {
             match found.outcome.as_str() {
                 "ended" => {
                     self.seen.appended(found.seq.unwrap_or_default());
-                    let mut wake = end.wake_others(db, run).await?;
+                    // The DAG of a task proceeds in the transaction that follows: with all runs that have ended by then.
+                    let mut wake = match run.task_id {
+                        Some(_) => Wake::default(),
+                        None => end.wake_others(db, run).await?,
+                    };
                     wake.merge(Wake::log(run.log_id));
                     if found.let_go {
                         // The conversation's next message is claimable from now on.

@@ -21,7 +21,7 @@
 //! - `fork_run`         creates a run from another run's records        (API)
 //! - `task_dag`       creates, pauses and cancels a DAG of tasks         (API, worker)
 //! - `execute_plan`   creates, reviews and executes a plan
-//! - `schedule_tasks` schedules the next tasks when a task's run ends
+//! - `schedule_tasks` settles a DAG's tasks whose runs have ended, and starts the next ones
 //! - `fire_schedule`  starts what a due schedule names          (worker)
 //! - `finalize_run`   the steps shared by all ends of a run
 //! - `finish_run`     the answer, the run's end, `done`, the job      (worker)

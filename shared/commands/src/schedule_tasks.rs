@@ -1,15 +1,17 @@
-//! The scheduler of task DAGs. It keeps no state in memory: it runs in the transaction in which a task's run ends,
-//! settles the task, starts the tasks that became ready, and ends the DAG with its last task. A sweep calls the same
-//! [`start_ready`] for delayed work.
+//! The scheduler of task DAGs. It keeps no state in memory: one pass over a DAG settles all tasks whose runs have ended,
+//! starts the tasks that became ready, and ends the DAG with its last task. A pass is one transaction that follows the
+//! ends of the runs; what it writes takes a number of statements that does not depend on the number of tasks. A worker
+//! passes over a DAG after each end of a task's run (those that end meanwhile share the next pass); a sweep passes over
+//! DAGs whose workers died in between.
 //!
-//! Everything runs under the lock of the DAG's row. When two tasks finish at the same moment, the later one finds the
-//! other finished and starts their common successors once (invariant I12). Deciding agents (agent selection,
+//! Everything runs under the lock of the DAG's row: when two tasks finish at the same moment, a pass that finds both
+//! finished starts their common successors once (invariant I12). Deciding agents (agent selection,
 //! verification, failure handling) are runs of the task like the one that does its work.
 //!
 //! - `agent_selection` asks an agent or a model to select a task's agent
 //! - `outcomes` ends tasks, and skips or unblocks their successors
 //! - `verdicts` the answers expected from deciding agents
-//! - `wave` one pass over a DAG, whose changes follow in the graph at its end
+//! - `wave` one pass over a DAG: what it has read, and what it writes together
 //!
 //! Lock order: a run's log (for a plan's step, the log of the run that waits for the DAG), the DAG's row, the log of
 //! the run that waits for the DAG.
@@ -21,30 +23,27 @@ mod wave;
 
 use std::fmt::Write as _;
 
-use serde_json::json;
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use super::execute_plan;
-use super::run_end::RunEnd;
 use agent_selection::{AgentCache, agents_for, agents_of, ask_model, select_input, selection_ended};
 use outcomes::{complete, fail, fail_stuck_tasks, retry_or_fail, skip};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_queue::NewJob;
 use rejoin_runs::agents::AgentDefinition;
 use rejoin_runs::questions::{self, AnswerOption, NewQuestion};
 use rejoin_runs::run_dependencies;
-use rejoin_runs::runs::{self, NewRun, Run, RunState, Spawned};
+use rejoin_runs::runs::{self, Run, RunState};
 use rejoin_scheduling::plans::STEP_TIMEOUT_S;
 use rejoin_scheduling::tasks::select::{self, Choice};
-use rejoin_scheduling::tasks::sessions::NewSession;
-use rejoin_scheduling::tasks::{self, Dag, DagTask, TaskRole};
-use rejoin_types::events::DoneStatus;
+use rejoin_scheduling::tasks::{self, Dag, DagTask, EndedRun, Input, TaskRole};
 use rejoin_types::ids;
 use verdicts::{Verdict, answer_schema, verdict_of};
 
 pub(super) use outcomes::because_failed;
 pub(super) use wave::Wave;
+use wave::Start;
 
 /// Maximum number of agents to choose from.
 const AGENTS: i64 = 500;
@@ -55,36 +54,74 @@ const INPUTS_MAX_CHARS: usize = 60_000;
 /// Maximum length of an output that an agent judges, in characters.
 const OUTPUT_MAX_CHARS: usize = 40_000;
 
-/// Starts all tasks that are ready. The caller holds the DAG's lock.
-pub(super) async fn start_ready(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
+/// Settles the tasks whose runs have ended, and starts all that are ready. The caller holds the DAG's lock.
+pub(super) async fn proceed(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
     let mut wave = Wave::of(dag);
-    let wake = start_tasks(db, &mut wave).await?;
-    wave.publish(db).await?;
-    Ok(wake)
+    settle_ended(db, &mut wave).await?;
+    start_ready(db, &mut wave).await
 }
 
-/// The same in a pass that the caller has begun.
-async fn start_tasks(db: &mut PgConnection, wave: &mut Wave<'_>) -> Result<Wake, sqlx::Error> {
-    let mut wake = Wake::default();
+/// The same for the DAG of a run that ends in this transaction.
+pub(super) async fn run_ended(db: &mut PgConnection, run: &Run) -> Result<Wake, sqlx::Error> {
+    match run.task_id {
+        Some(task) => match tasks::lock_of(db, task).await? {
+            Some(dag) => proceed(db, &dag).await,
+            None => Ok(Wake::default()),
+        },
+        None => Ok(Wake::default()),
+    }
+}
+
+/// Settles tasks whose runs have ended.
+async fn settle_ended(db: &mut PgConnection, wave: &mut Wave<'_>) -> Result<(), sqlx::Error> {
+    let ended = tasks::ended_runs(db, wave.dag).await?;
+    if ended.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = ended.iter().map(|end| end.task_id).collect();
+    // Both are ordered by the task's id, and nothing else changes tasks: the DAG is locked.
+    let found = tasks::get_many(&mut *db, &ids).await?;
+    for (task, end) in found.iter().zip(&ended) {
+        match task.role.as_deref().and_then(|role| role.parse().ok()) {
+            Some(TaskRole::Select) => selection_ended(db, wave, task, end).await?,
+            Some(TaskRole::Work) => {
+                wave.end_session(end.run_id, state_of(end));
+                work_ended(db, wave, task, end).await?;
+            }
+            Some(role @ (TaskRole::Judge | TaskRole::Triage)) => {
+                let verdict = verdict_of(role, task, end);
+                conclude(db, wave, task, verdict, end.run_id).await?;
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Starts the tasks that are ready, and ends the pass.
+async fn start_ready(db: &mut PgConnection, wave: &mut Wave<'_>) -> Result<Wake, sqlx::Error> {
+    wave.write_completed(db).await?;
     let mut cache = AgentCache::of(db, wave).await?;
     let may_start = wave.dag.state == "active";
     loop {
+        wave.write_started(db).await?;
         let ready = if may_start {
             tasks::ready(db, wave.dag).await?
         } else {
             Vec::new()
         };
+        let inputs = Inputs::of(db, wave.dag, &ready).await?;
         let ends_before = wave.ends;
-        for task in ready {
-            let agents = agents_for(db, wave, &task, &mut cache).await?;
-            wake.merge(match select::choose(wave.dag, &task, &agents) {
+        for task in &ready {
+            let agents = agents_for(db, wave, task, &mut cache).await?;
+            match select::choose(wave.dag, task, &agents) {
                 Choice::Agent { name, because } => {
-                    let input = work_input(db, &task).await?;
-                    start(db, wave, &task, &agents, &name, &because, TaskRole::Work, &input).await?
+                    let input = inputs.work(task);
+                    start(db, wave, task, &agents, &name, &because, TaskRole::Work, &input).await?;
                 }
                 Choice::Ask { selector } => {
-                    let input = select_input(&task, agents.iter().filter(|agent| agent.name != selector));
-                    start(db, wave, &task, &agents, &selector, "", TaskRole::Select, &input).await?
+                    let input = select_input(task, agents.iter().filter(|agent| agent.name != selector));
+                    start(db, wave, task, &agents, &selector, "", TaskRole::Select, &input).await?;
                 }
                 Choice::Tie {
                     among,
@@ -94,58 +131,26 @@ async fn start_tasks(db: &mut PgConnection, wave: &mut Wave<'_>) -> Result<Wake,
                     Some(model) => {
                         let among: Vec<&AgentDefinition> =
                             agents.iter().filter(|agent| among.contains(&agent.name)).collect();
-                        ask_model(db, wave, &task, &model, &among).await?
+                        ask_model(wave, task, &model, &among);
                     }
                     None => {
-                        let input = work_input(db, &task).await?;
-                        start(db, wave, &task, &agents, &else_agent, &because, TaskRole::Work, &input).await?
+                        let input = inputs.work(task);
+                        start(db, wave, task, &agents, &else_agent, &because, TaskRole::Work, &input).await?;
                     }
                 },
-                Choice::None(why) => fail(db, wave, &task, &why, None).await?,
-            });
+                Choice::None(why) => fail(db, wave, task, &why, None).await?,
+            }
         }
         // One that ended at once may have unblocked others.
         if wave.ends == ends_before {
             break;
         }
     }
-    wake.merge(end_if_over(db, wave, may_start).await?);
-    Ok(wake)
-}
-
-/// Settles a task whose run has ended.
-pub(super) async fn run_ended(db: &mut PgConnection, run: &Run, end: &RunEnd<'_>) -> Result<Wake, sqlx::Error> {
-    let Some((dag, task)) = locked(db, run).await? else {
-        return Ok(Wake::default());
-    };
-    if task.run_id != Some(run.id) {
-        return Ok(Wake::default());
-    }
-    let mut wave = Wave::of(&dag);
-    let mut wake = match task.role.as_deref().and_then(|role| role.parse().ok()) {
-        Some(TaskRole::Select) => selection_ended(db, &mut wave, &task, run, end).await?,
-        Some(TaskRole::Work) => {
-            wave.end_session(run.id, RunState::from(end.status));
-            work_ended(db, &mut wave, &task, end).await?
-        }
-        Some(role @ (TaskRole::Judge | TaskRole::Triage)) => {
-            let verdict = verdict_of(role, &task, end);
-            conclude(db, &mut wave, &task, verdict, run).await?
-        }
-        None => Wake::default(),
-    };
-    wake.merge(start_tasks(db, &mut wave).await?);
+    wave.write_started(db).await?;
+    let mut wake = end_if_over(db, wave, may_start).await?;
     wave.publish(db).await?;
+    wake.merge(wave.wake());
     Ok(wake)
-}
-
-/// Locks the DAG of the run's task, and reads the task under the lock.
-async fn locked(db: &mut PgConnection, run: &Run) -> Result<Option<(Dag, DagTask)>, sqlx::Error> {
-    let Some(id) = run.task_id else { return Ok(None) };
-    let Some(dag) = tasks::lock_of(db, id).await? else {
-        return Ok(None);
-    };
-    Ok(tasks::get(&mut *db, id).await?.map(|task| (dag, task)))
 }
 
 /// Applies a user's decision about a task that an agent could not decide.
@@ -154,7 +159,14 @@ pub(super) async fn person_decided(
     run: &Run,
     decision: Option<&str>,
 ) -> Result<Wake, sqlx::Error> {
-    let Some((dag, task)) = locked(db, run).await? else {
+    let Some(id) = run.task_id else {
+        return Ok(Wake::default());
+    };
+    let Some(dag) = tasks::lock_of(db, id).await? else {
+        return Ok(Wake::default());
+    };
+    // Under the lock.
+    let Some(task) = tasks::get(&mut *db, id).await? else {
         return Ok(Wake::default());
     };
     let mut wave = Wave::of(&dag);
@@ -165,42 +177,51 @@ pub(super) async fn person_decided(
         Some(_) => Verdict::Fail("a person failed it".to_owned()),
         None => Verdict::Fail("the question was not answered in time".to_owned()),
     };
-    let mut wake = conclude(db, &mut wave, &task, verdict, run).await?;
-    wake.merge(start_tasks(db, &mut wave).await?);
-    wave.publish(db).await?;
-    Ok(wake)
+    conclude(db, &mut wave, &task, verdict, run.id).await?;
+    settle_ended(db, &mut wave).await?;
+    start_ready(db, &mut wave).await
+}
+
+/// The state of a run that has ended.
+fn state_of(end: &EndedRun) -> RunState {
+    end.state.parse().unwrap_or(RunState::Failed)
+}
+
+/// Its answer, possibly partial.
+fn text_of(end: &EndedRun) -> &str {
+    end.summary.as_deref().unwrap_or_default()
 }
 
 async fn work_ended(
     db: &mut PgConnection,
     wave: &mut Wave<'_>,
     task: &DagTask,
-    end: &RunEnd<'_>,
-) -> Result<Wake, sqlx::Error> {
-    if end.status == DoneStatus::Completed {
-        let dag = wave.dag;
+    end: &EndedRun,
+) -> Result<(), sqlx::Error> {
+    let (dag, text) = (wave.dag, text_of(end));
+    if state_of(end) == RunState::Completed {
         let Some(judge) = &dag.judge_agent else {
-            return complete(db, wave, task, end.text).await;
+            complete(wave, task, text);
+            return Ok(());
         };
         let agents = agents_of(db, wave).await?;
-        tasks::record_outcome(db, task.id, Some(end.text), None).await?;
+        tasks::record_outcome(db, task.id, Some(text), None).await?;
         let input = format!(
             "Judge whether this output fulfils its task.\n\n# Task: {}\n{}\n\n# Output\n{}",
             task.title,
             task.description,
-            shortened(end.text, OUTPUT_MAX_CHARS)
+            shortened(text, OUTPUT_MAX_CHARS)
         );
         return start(db, wave, task, &agents, judge, "", TaskRole::Judge, &input).await;
     }
-    let mut failure = match (end.status, end.error) {
-        (DoneStatus::Cancelled, _) => return fail(db, wave, task, "its run was cancelled", None).await,
-        (_, Some(error)) => error.message.clone(),
+    let mut failure = match (state_of(end), &end.error) {
+        (RunState::Cancelled, _) => return fail(db, wave, task, "its run was cancelled", None).await,
+        (_, Some(error)) => error.clone(),
         (_, None) => "its run ended without a result".to_owned(),
     };
-    if !end.text.is_empty() {
-        let _ = write!(failure, "\nPartial output: {}", shortened(end.text, 2_000));
+    if !text.is_empty() {
+        let _ = write!(failure, "\nPartial output: {}", shortened(text, 2_000));
     }
-    let dag = wave.dag;
     match &dag.triage_agent {
         None => retry_or_fail(db, wave, task, &failure).await,
         Some(triage) => {
@@ -224,10 +245,13 @@ async fn conclude(
     wave: &mut Wave<'_>,
     task: &DagTask,
     verdict: Verdict,
-    run: &Run,
-) -> Result<Wake, sqlx::Error> {
+    run_id: Uuid,
+) -> Result<(), sqlx::Error> {
     match verdict {
-        Verdict::Accept => complete(db, wave, task, task.summary.as_deref().unwrap_or_default()).await,
+        Verdict::Accept => {
+            complete(wave, task, task.summary.as_deref().unwrap_or_default());
+            Ok(())
+        }
         Verdict::Retry(feedback) => retry_or_fail(db, wave, task, &feedback).await,
         Verdict::Skip => skip(db, wave, task, "it was skipped after a failure").await,
         Verdict::Fail(why) => fail(db, wave, task, &why, task.summary.as_deref()).await,
@@ -252,8 +276,8 @@ async fn conclude(
                 max_length: None,
                 form_field: None,
             };
-            questions::insert(db, wave.dag.workspace_id, run.id, None, &question).await?;
-            Ok(Wake::default())
+            questions::insert(db, wave.dag.workspace_id, run_id, None, &question).await?;
+            Ok(())
         }
     }
 }
@@ -290,8 +314,8 @@ pub(super) async fn wake_waiting(db: &mut PgConnection, dag: &Dag) -> Result<Wak
     run_dependencies::wake_if_met(db, waiting.id).await
 }
 
-/// Starts a run for a task, with its own log.
-#[expect(clippy::too_many_arguments, reason = "the dispatcher's own state, passed once")]
+/// Starts a run for a task, with its own log: with all others of the pass.
+#[expect(clippy::too_many_arguments, reason = "the scheduler's own state, passed once")]
 async fn start(
     db: &mut PgConnection,
     wave: &mut Wave<'_>,
@@ -301,12 +325,11 @@ async fn start(
     because: &str,
     role: TaskRole,
     input: &str,
-) -> Result<Wake, sqlx::Error> {
+) -> Result<(), sqlx::Error> {
     let revoked = wave.membership(db).await?.revoked().map(|revoked| revoked.to_string());
     if let Some(revoked) = revoked {
         return fail(db, wave, task, &revoked, task.summary.as_deref()).await;
     }
-    wave.publish_before(db, task.id).await?;
     let Some(definition) = agents.iter().find(|known| known.name == agent) else {
         return fail(
             db,
@@ -317,78 +340,58 @@ async fn start(
         )
         .await;
     };
-    let id = ids::new();
     // A plan's step belongs to the planning run and its log; every other task has its own log.
     let placement = execute_plan::placement_of(db, wave.dag, task).await?;
-    if placement.is_none() {
-        log::create(db, id).await?;
-    }
-    let planner = placement.as_ref().map(|placement| &placement.planner);
-    let output_schema = answer_schema(role, agent, agents);
-    let run = NewRun {
-        id,
-        spawned: planner.map(|planner| Spawned {
-            parent_run_id: planner.id,
-            root_run_id: planner.root_run_id,
-            depth: planner.depth + 1,
-            call_id: wave.dag.waiting_call_id.unwrap_or_default(),
-            position: task.r#ref.parse().unwrap_or_default(),
-        }),
-        workspace_id: wave.dag.workspace_id,
-        conversation_id: planner.and_then(|planner| planner.conversation_id),
-        user_id: wave.dag.user_id,
-        agent_definition_id: Some(definition.id),
-        agent_name: Some(&definition.name),
-        log_id: planner.map_or(id, |planner| planner.log_id),
-        message_id: None,
-        input,
-        first_seq: planner.map_or(0, |planner| planner.first_seq),
-        timeout_s: planner.map(|_| STEP_TIMEOUT_S),
-        task_id: Some(task.id),
-        output_schema: output_schema.as_ref(),
-        traceparent: None,
-    };
-    runs::insert(db, run).await?;
-    if let Some(placement) = &placement {
-        execute_plan::set_part(db, id, &placement.part).await?;
-    }
-    let job = NewJob {
-        workspace_id: wave.dag.workspace_id,
-        run_id: Some(id),
-        priority: task.priority,
-        max_attempts: rejoin_queue::RUN_MAX_ATTEMPTS,
-        ..NewJob::new(rejoin_queue::KIND_RUN, json!({}))
-    };
-    rejoin_queue::enqueue(db, &job).await?;
-    tasks::assign(db, task.id, id, role, agent, because).await?;
-    if role == TaskRole::Work {
-        wave.changed(db, task.id).await?;
-        wave.begin_session(NewSession {
-            task_id: task.id,
-            title: task.title.clone(),
-            run_id: id,
-            agent: agent.to_owned(),
-        });
-    }
-    Ok(Wake::queue(rejoin_queue::DEFAULT_QUEUE))
+    wave.start(Start {
+        run_id: ids::new(),
+        task: task.clone(),
+        role,
+        agent: agent.to_owned(),
+        because: because.to_owned(),
+        definition_id: Some(definition.id),
+        input: input.to_owned(),
+        output_schema: answer_schema(role, agent, agents),
+        timeout_s: placement.is_some().then_some(STEP_TIMEOUT_S),
+        placement,
+    });
+    Ok(())
 }
 
-/// The input of a task's agent.
-async fn work_input(db: &mut PgConnection, task: &DagTask) -> Result<String, sqlx::Error> {
-    let mut input = format!("# {}\n{}\n", task.title, task.description);
-    let before = tasks::inputs(db, task.workspace_id, task.id).await?;
-    if !before.is_empty() {
-        let share = (INPUTS_MAX_CHARS / before.len()).min(INPUT_MAX_CHARS);
-        input.push_str("\n## What came before\n");
-        for (name, title, summary) in before {
-            let summary = summary.unwrap_or_else(|| "(it was skipped)".to_owned());
-            let _ = write!(input, "### {name}: {title}\n{}\n", shortened(&summary, share));
+/// The results of the predecessors of tasks.
+struct Inputs(Vec<Input>);
+
+impl Inputs {
+    async fn of(db: &mut PgConnection, dag: &Dag, tasks: &[DagTask]) -> Result<Self, sqlx::Error> {
+        let ids: Vec<Uuid> = tasks.iter().map(|task| task.id).collect();
+        if ids.is_empty() {
+            return Ok(Self(Vec::new()));
         }
+        tasks::inputs(db, dag.workspace_id, &ids).await.map(Self)
     }
-    if let Some(failure) = task.failure_context.as_deref().filter(|_| task.retry_count > 0) {
-        let _ = write!(input, "\n## Previous failed attempt\n{failure}\n");
+
+    /// The input of a task's agent.
+    fn work(&self, task: &DagTask) -> String {
+        let mut input = format!("# {}\n{}\n", task.title, task.description);
+        // They are ordered by the task that follows.
+        let first = self.0.partition_point(|before| before.task_id < task.id);
+        let length = self.0[first..].partition_point(|before| before.task_id == task.id);
+        let before = &self.0[first..first + length];
+        if !before.is_empty() {
+            let share = (INPUTS_MAX_CHARS / before.len()).min(INPUT_MAX_CHARS);
+            input.push_str("\n## What came before\n");
+            for Input {
+                r#ref, title, summary, ..
+            } in before
+            {
+                let summary = summary.as_deref().unwrap_or("(it was skipped)");
+                let _ = write!(input, "### {}: {title}\n{}\n", r#ref, shortened(summary, share));
+            }
+        }
+        if let Some(failure) = task.failure_context.as_deref().filter(|_| task.retry_count > 0) {
+            let _ = write!(input, "\n## Previous failed attempt\n{failure}\n");
+        }
+        input
     }
-    Ok(input)
 }
 
 fn shortened(text: &str, max_chars: usize) -> String {

@@ -123,7 +123,7 @@ impl Command for CreateDag<'_> {
         mirror::create(db, &dag, spec, self.ordered, &task_ids, actor).await?;
         mirror::bulk_is_over(db, self.workspace_id).await?;
         self.insert_tasks(db, &task_ids).await?;
-        Ok(schedule_tasks::start_ready(db, &dag).await?)
+        Ok(schedule_tasks::proceed(db, &dag).await?)
     }
 
     async fn happened(&self, db: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
@@ -198,8 +198,8 @@ pub enum DagChange {
     /// Retries a failed task of this name, and reverts the skipping of its successors. A DAG that failed with it
     /// continues.
     Retry(String),
-    /// Starts all ready tasks: used by the sweep.
-    StartReady,
+    /// Settles the tasks whose runs have ended, and starts all that are ready: after the end of a task's run, and by the sweep.
+    Proceed,
 }
 
 #[derive(Debug)]
@@ -220,9 +220,9 @@ impl Command for ChangeDag {
         let next = match (&self.change, dag.state.as_str()) {
             (DagChange::Retry(name), "active" | "paused" | "failed") => {
                 reopen(db, &mut dag, name).await?;
-                return Ok(schedule_tasks::start_ready(db, &dag).await?);
+                return Ok(schedule_tasks::proceed(db, &dag).await?);
             }
-            (DagChange::StartReady, _) => return Ok(schedule_tasks::start_ready(db, &dag).await?),
+            (DagChange::Proceed, _) => return Ok(schedule_tasks::proceed(db, &dag).await?),
             (DagChange::Pause, "active") => "paused",
             (DagChange::Resume, "paused") => "active",
             (DagChange::Cancel, "active" | "paused") => "cancelled",
@@ -242,7 +242,7 @@ impl Command for ChangeDag {
             execute_plan::finish(db, &dag, next).await?;
             return Ok(schedule_tasks::wake_waiting(db, &dag).await?);
         }
-        Ok(schedule_tasks::start_ready(db, &dag).await?)
+        Ok(schedule_tasks::proceed(db, &dag).await?)
     }
 
     async fn happened(&self, _: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {

@@ -94,6 +94,14 @@ pub async fn create(db: &mut PgConnection, log_id: Uuid) -> Result<(), sqlx::Err
     Ok(())
 }
 
+/// Creates these logs.
+pub async fn create_many(db: &mut PgConnection, log_ids: &[Uuid]) -> Result<(), sqlx::Error> {
+    sqlx::query!("insert into stream.logs (log_id) select unnest($1::uuid[])", log_ids)
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
 /// Locks the log until the caller's transaction ends. None: the log does not exist.
 pub async fn lock(db: &mut PgConnection, log_id: Uuid) -> Result<Option<()>, sqlx::Error> {
     let found = sqlx::query_scalar!("select log_id from stream.logs where log_id = $1 for update", log_id)

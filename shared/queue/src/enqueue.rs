@@ -79,23 +79,24 @@ const COPY_FROM: usize = 16;
 /// Chunk size of a COPY, in bytes.
 const COPY_CHUNK: usize = 128 * 1024;
 
-/// Enqueues many jobs: those due immediately without keys and runs by COPY, the fastest way. Jobs with keys and runs go
-/// through [`enqueue`], one by one.
+/// Enqueues many jobs: those due immediately without keys and runs by COPY, the fastest way. Jobs with keys go through
+/// [`enqueue`], one by one.
 pub async fn enqueue_many(db: &mut PgConnection, jobs: &[NewJob]) -> Result<(), sqlx::Error> {
     let (plain, keyed): (Vec<&NewJob>, Vec<&NewJob>) = jobs
         .iter()
-        .partition(|job| job.unique_key.is_none() && job.concurrency_key.is_none() && job.run_id.is_none());
+        .partition(|job| job.unique_key.is_none() && job.concurrency_key.is_none());
     for job in keyed {
         enqueue(db, job).await?;
     }
-    let (due, later): (Vec<&NewJob>, Vec<&NewJob>) = plain.into_iter().partition(|job| job.delay_s == 0.0);
+    let (due, others): (Vec<&NewJob>, Vec<&NewJob>) = plain
+        .into_iter()
+        .partition(|job| job.delay_s == 0.0 && job.run_id.is_none() && job.attempt == 0);
     if due.len() >= COPY_FROM {
         copy(db, &due).await?;
-        insert(db, &later).await
     } else {
         insert(db, &due).await?;
-        insert(db, &later).await
     }
+    insert(db, &others).await
 }
 
 /// Encodes jobs in COPY's text format. The time defaults to the transaction's.
@@ -150,18 +151,22 @@ async fn insert(db: &mut PgConnection, plain: &[&NewJob]) -> Result<(), sqlx::Er
     let priorities: Vec<i16> = plain.iter().map(|job| job.priority).collect();
     let delays: Vec<f64> = plain.iter().map(|job| job.delay_s).collect();
     let max_attempts: Vec<i32> = plain.iter().map(|job| job.max_attempts).collect();
+    let runs: Vec<Option<Uuid>> = plain.iter().map(|job| job.run_id).collect();
+    let attempts: Vec<i32> = plain.iter().map(|job| job.attempt).collect();
     sqlx::query!(
-        "insert into queue.jobs (queue, kind, payload, project_id, priority, run_at, max_attempts)
-         select q, k, p, pr, pri, now() + make_interval(secs => d), m
-         from unnest($1::text[], $2::text[], $3::jsonb[], $4::uuid[], $5::smallint[], $6::float8[], $7::int[])
-              t(q, k, p, pr, pri, d, m)",
+        "insert into queue.jobs (queue, kind, payload, project_id, priority, run_at, max_attempts, run_id, attempt)
+         select q, k, p, pr, pri, now() + make_interval(secs => d), a + m, r, a
+         from unnest($1::text[], $2::text[], $3::jsonb[], $4::uuid[], $5::smallint[], $6::float8[], $7::int[], $8::uuid[], $9::int[])
+              t(q, k, p, pr, pri, d, m, r, a)",
         &queues as _,
         &kinds as _,
         &payloads,
         &workspaces,
         &priorities,
         &delays,
-        &max_attempts
+        &max_attempts,
+        &runs as _,
+        &attempts
     )
     .execute(db)
     .await?;

@@ -278,43 +278,60 @@ pub struct Spawned {
     pub position: i32,
 }
 
-/// Inserts a run. It inherits the context of its parent, or of the run whose call created its task's DAG.
+/// Inserts a run, as [`insert_many`] does.
 pub async fn insert(db: &mut PgConnection, run: NewRun<'_>) -> Result<(), sqlx::Error> {
+    insert_many(db, &[run]).await
+}
+
+/// Inserts runs. Each inherits the context of its parent, or of the run whose call created its task's DAG.
+pub async fn insert_many(db: &mut PgConnection, runs: &[NewRun<'_>]) -> Result<(), sqlx::Error> {
+    fn column<'a, T>(runs: &'a [NewRun<'a>], of: impl Fn(&'a NewRun<'a>) -> T) -> Vec<T> {
+        runs.iter().map(of).collect()
+    }
+    let spawned = |of: fn(Spawned) -> Uuid| column(runs, |run| run.spawned.map(of));
     sqlx::query!(
         "insert into kb.agent_runs (id, project_id, conversation_id, user_id, agent_definition_id, agent_name, root_run_id,
                                     log_id, message_id, input, first_seq, timeout_s,
                                     parent_run_id, depth, spawn_call_id, spawn_position, task_id, context, output_schema,
                                     traceparent)
-         values ($1, $2, $3, $4, $5, $6, coalesce($12::uuid, $1::uuid), $7, $8, $9, $10, $11, $13, $14, $15, $16, $17,
-                 coalesce((select context from kb.agent_runs where id = $13),
-                          (select r.context from kb.tasks t join kb.task_dags d on d.id = t.dag_id
-                           join kb.agent_run_tool_calls c on c.id = d.waiting_call_id
-                           join kb.agent_runs r on r.id = c.run_id where t.id = $17)),
-                 coalesce($18, (select nullif(config -> 'outputSchema', 'null') from kb.agent_definitions
-                                where id = $5 and flow_type = 'single')),
-                 coalesce($19, (select traceparent from kb.agent_runs where id = $13),
-                          (select r.traceparent from kb.tasks t join kb.task_dags d on d.id = t.dag_id
-                           join kb.agent_run_tool_calls c on c.id = d.waiting_call_id
-                           join kb.agent_runs r on r.id = c.run_id where t.id = $17)))",
-        run.id,
-        run.workspace_id,
-        run.conversation_id,
-        run.user_id,
-        run.agent_definition_id,
-        run.agent_name,
-        run.log_id,
-        run.message_id,
-        run.input,
-        run.first_seq,
-        run.timeout_s,
-        run.spawned.map(|spawned| spawned.root_run_id) as _,
-        run.spawned.map(|spawned| spawned.parent_run_id) as _,
-        run.spawned.map_or(0, |spawned| spawned.depth),
-        run.spawned.map(|spawned| spawned.call_id) as _,
-        run.spawned.map(|spawned| spawned.position) as _,
-        run.task_id as _,
-        run.output_schema as _,
-        run.traceparent as _,
+         select n.id, n.project_id, n.conversation_id, n.user_id, n.agent_definition_id, n.agent_name, coalesce(n.root_run_id, n.id),
+                n.log_id, n.message_id, n.input, n.first_seq, n.timeout_s,
+                n.parent_run_id, n.depth, n.spawn_call_id, n.spawn_position, n.task_id,
+                coalesce((select context from kb.agent_runs where id = n.parent_run_id),
+                         (select r.context from kb.tasks t join kb.task_dags d on d.id = t.dag_id
+                          join kb.agent_run_tool_calls c on c.id = d.waiting_call_id
+                          join kb.agent_runs r on r.id = c.run_id where t.id = n.task_id)),
+                coalesce(n.output_schema, (select nullif(config -> 'outputSchema', 'null') from kb.agent_definitions
+                                           where id = n.agent_definition_id and flow_type = 'single')),
+                coalesce(n.traceparent, (select traceparent from kb.agent_runs where id = n.parent_run_id),
+                         (select r.traceparent from kb.tasks t join kb.task_dags d on d.id = t.dag_id
+                          join kb.agent_run_tool_calls c on c.id = d.waiting_call_id
+                          join kb.agent_runs r on r.id = c.run_id where t.id = n.task_id))
+         from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[], $8::uuid[], $9::uuid[],
+                     $10::text[], $11::bigint[], $12::int[], $13::uuid[], $14::int[], $15::uuid[], $16::int[], $17::uuid[],
+                     $18::jsonb[], $19::text[])
+              n(id, project_id, conversation_id, user_id, agent_definition_id, agent_name, root_run_id, log_id, message_id,
+                input, first_seq, timeout_s, parent_run_id, depth, spawn_call_id, spawn_position, task_id,
+                output_schema, traceparent)",
+        &column(runs, |run| run.id),
+        &column(runs, |run| run.workspace_id),
+        &column(runs, |run| run.conversation_id) as _,
+        &column(runs, |run| run.user_id) as _,
+        &column(runs, |run| run.agent_definition_id) as _,
+        &column(runs, |run| run.agent_name) as _,
+        &spawned(|spawned| spawned.root_run_id) as _,
+        &column(runs, |run| run.log_id),
+        &column(runs, |run| run.message_id) as _,
+        &column(runs, |run| run.input) as _,
+        &column(runs, |run| run.first_seq),
+        &column(runs, |run| run.timeout_s) as _,
+        &spawned(|spawned| spawned.parent_run_id) as _,
+        &column(runs, |run| run.spawned.map_or(0, |spawned| spawned.depth)),
+        &spawned(|spawned| spawned.call_id) as _,
+        &column(runs, |run| run.spawned.map(|spawned| spawned.position)) as _,
+        &column(runs, |run| run.task_id) as _,
+        &column(runs, |run| run.output_schema) as _,
+        &column(runs, |run| run.traceparent) as _,
     )
     .execute(db)
     .await?;

@@ -1,4 +1,4 @@
-//! Tasks and their DAGs: types and SQL of `kb.task_dags` and `kb.tasks`. `commands::dispatch` schedules them.
+//! Tasks and their DAGs: types and SQL of `kb.task_dags` and `kb.tasks`. `commands::schedule_tasks` schedules them.
 //!
 //! - `spec`   a DAG's definition and its validation
 //! - `mirror` its objects in the graph, which follow each change
@@ -16,7 +16,7 @@ pub mod spec;
 mod states;
 
 pub use states::{
-    Progress, end, pending_descendants, progress, record_outcome, reopen, retry, set_state, unblock_dependents,
+    Progress, complete, end, pending_descendants, progress, record_outcome, reopen, retry, set_state, unblock_dependents,
 };
 
 use chrono::{DateTime, Utc};
@@ -259,47 +259,61 @@ pub async fn stuck(db: &mut PgConnection, dag: &Dag) -> Result<Vec<Uuid>, sqlx::
     .await
 }
 
-/// Returns active DAGs with ready tasks, for the sweep.
-pub async fn with_ready_tasks(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
+/// Returns DAGs that can proceed, for the sweep: with ready tasks, or with runs whose ends they don't know.
+pub async fn able_to_proceed(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
-        "select d.id from kb.task_dags d
+        r#"(select d.id as "id!" from kb.task_dags d
          where d.state = 'active'
            and exists (select from kb.tasks t where t.dag_id = d.id and t.state = 'pending' and t.waits_for = 0)
            and (select count(*) from kb.tasks t where t.project_id = d.project_id and t.dag_id = d.id and t.state = 'in_progress')
                < d.max_concurrency
            and not cells.is_held(d.project_id)
-         order by random() limit $1",
+         order by random() limit $1)
+         union
+         (select t.dag_id from kb.tasks t join kb.agent_runs r on r.id = t.run_id
+         where t.state = 'in_progress' and r.state in ('completed', 'failed', 'cancelled', 'paused')
+           and not exists (select from kb.questions q where q.run_id = r.id and q.kind = 'task')
+           and not cells.is_held(t.project_id)
+         limit $1)"#,
         limit
     )
     .fetch_all(db)
     .await
 }
 
-/// Assigns a run to a task: the task's row names its current run.
+/// A run that begins for a task.
+#[derive(Debug)]
+pub struct Assignment {
+    pub task_id: Uuid,
+    pub run_id: Uuid,
+    pub role: TaskRole,
+    /// The agent or model, and why it was chosen.
+    pub agent: String,
+    pub because: String,
+}
+
+/// Assigns runs to tasks: a task's row names its current run.
 ///
 /// Times of tasks are read from the clock under the lock of their DAG: a transaction that waited for the lock began
 /// before the state it found.
-pub async fn assign(
-    db: &mut PgConnection,
-    task: Uuid,
-    run_id: Uuid,
-    role: TaskRole,
-    agent: &str,
-    because: &str,
-) -> Result<(), sqlx::Error> {
-    let works = role == TaskRole::Work;
+pub async fn assign(db: &mut PgConnection, new: &[Assignment]) -> Result<(), sqlx::Error> {
+    let tasks: Vec<Uuid> = new.iter().map(|new| new.task_id).collect();
+    let runs: Vec<Uuid> = new.iter().map(|new| new.run_id).collect();
+    let roles: Vec<&str> = new.iter().map(|new| new.role.as_str()).collect();
+    let agents: Vec<&str> = new.iter().map(|new| new.agent.as_str()).collect();
+    let reasons: Vec<&str> = new.iter().map(|new| new.because.as_str()).collect();
     sqlx::query!(
-        "update kb.tasks
-         set state = 'in_progress', run_id = $2, role = $3, started_at = coalesce(started_at, clock_timestamp()),
-             assigned_agent = case when $4 then $5 else assigned_agent end,
-             assigned_because = case when $4 then $6 else assigned_because end
-         where id = $1",
-        task,
-        run_id,
-        role.as_str(),
-        works,
-        agent,
-        because
+        "update kb.tasks t
+         set state = 'in_progress', run_id = n.run_id, role = n.role, started_at = coalesce(t.started_at, clock_timestamp()),
+             assigned_agent = case when n.role = 'work' then n.agent else t.assigned_agent end,
+             assigned_because = case when n.role = 'work' then n.because else t.assigned_because end
+         from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[]) n(id, run_id, role, agent, because)
+         where t.id = n.id",
+        &tasks,
+        &runs,
+        &roles as _,
+        &agents as _,
+        &reasons as _
     )
     .execute(db)
     .await?;
@@ -327,25 +341,69 @@ pub async fn live_runs(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<Uuid
     .await
 }
 
-/// Returns the results of a task's direct predecessors: (ref, title, summary). Of its own DAG only: an edge to another
-/// DAG's task reveals nothing.
-pub async fn inputs(
-    db: &mut PgConnection,
-    workspace_id: Uuid,
-    task: Uuid,
-) -> Result<Vec<(String, String, Option<String>)>, sqlx::Error> {
-    let rows = sqlx::query!(
-        "select t.ref, t.title, t.summary
-         from kb.tasks this join kb.graph_relationships r on r.target_id = this.id join kb.tasks t on t.id = r.source_id and t.dag_id = this.dag_id
-         where this.id = $2 and r.project_id = $1 and r.target_id = $2 and r.type = 'blocks' and r.superseded_at is null and r.deleted_at is null
-         order by t.id",
+/// The result of a task's direct predecessor.
+#[derive(Debug)]
+pub struct Input {
+    /// The task that follows.
+    pub task_id: Uuid,
+    pub r#ref: String,
+    pub title: String,
+    pub summary: Option<String>,
+}
+
+/// Returns the results of these tasks' direct predecessors. Of their own DAG only: an edge to another DAG's task
+/// reveals nothing.
+///
+/// By way of the edges' ends, whatever a server without statistics estimates ([`unblock_dependents`]).
+pub async fn inputs(db: &mut PgConnection, workspace_id: Uuid, tasks: &[Uuid]) -> Result<Vec<Input>, sqlx::Error> {
+    sqlx::query_as!(
+        Input,
+        "with before as materialized (
+             select source_id, target_id from kb.graph_relationships
+             where project_id = $1 and target_id = any($2) and (type || '') = 'blocks' and superseded_at is null and deleted_at is null)
+         select this.id as task_id, t.ref, t.title, t.summary
+         from before b join kb.tasks this on this.id = b.target_id join kb.tasks t on t.id = b.source_id and (t.dag_id = this.dag_id) is true
+         order by this.id, t.id",
         workspace_id,
-        task
+        tasks
     )
     .fetch_all(db)
-    .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| (row.r#ref, row.title, row.summary))
-        .collect())
+    .await
+}
+
+/// How the current run of a task has ended, before the task is settled.
+#[derive(Debug)]
+pub struct EndedRun {
+    pub task_id: Uuid,
+    pub run_id: Uuid,
+    /// The run's.
+    pub state: String,
+    /// The answer, possibly partial.
+    pub summary: Option<String>,
+    pub error: Option<String>,
+    pub model: Option<String>,
+}
+
+/// Returns the ends of runs that their tasks don't know yet. Not of an agent that has asked a user about the task.
+pub async fn ended_runs(db: &mut PgConnection, dag: &Dag) -> Result<Vec<EndedRun>, sqlx::Error> {
+    sqlx::query_as!(
+        EndedRun,
+        "select t.id as task_id, r.id as run_id, r.state, r.summary, r.error, r.model
+         from kb.tasks t join kb.agent_runs r on r.id = t.run_id
+         where t.project_id = $1 and t.dag_id = $2 and t.state = 'in_progress'
+           and r.state in ('completed', 'failed', 'cancelled', 'paused')
+           and not exists (select from kb.questions q where q.run_id = r.id and q.kind = 'task')
+         order by t.id",
+        dag.workspace_id,
+        dag.id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Returns the DAGs of these tasks.
+pub async fn dags_of(db: impl PgExecutor<'_>, tasks: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!("select distinct dag_id from kb.tasks where id = any($1)", tasks)
+        .fetch_all(db)
+        .await
 }

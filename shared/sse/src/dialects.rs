@@ -3,6 +3,8 @@
 //!
 //! Invariant: what a reader sees of an event depends on the log alone, never on when or where its connection began.
 
+use std::cell::RefCell;
+
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -10,8 +12,13 @@ use super::frame::{self, Frame, Token};
 
 mod agent_stream;
 
-/// By how many bytes another format of a piece of an answer is longer, at most: its buffer need not grow.
-const OTHER_FORMAT_BYTES: usize = 320;
+/// A larger buffer is not kept, in bytes.
+const KEPT_BUFFER_BYTES: usize = 64 * 1024;
+
+thread_local! {
+    /// Where events are rendered: what is sent is allocated once, with its size.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Renders the events of one run for one reader, from the run's first event on, in order. Its state is a fold of these events: a reader
 /// that resumes is shown what follows its cursor by folding the events before it silently.
@@ -75,24 +82,28 @@ impl Dialect {
             Dialect::Rendered {
                 renderer,
                 silent_through,
-            } => {
-                let mut out = Vec::with_capacity(frame.bytes.len() + OTHER_FORMAT_BYTES);
-                let is_rendered = renderer.render_text(frame.seq, frame.data(), is_last, &mut out)
+            } => BUFFER.with_borrow_mut(|out| {
+                out.clear();
+                let is_rendered = renderer.render_text(frame.seq, frame.data(), is_last, out)
                     || frame
                         .token()
-                        .is_some_and(|token| renderer.render_token(frame.seq, &token, &mut out));
+                        .is_some_and(|token| renderer.render_token(frame.seq, &token, out));
                 if !is_rendered && let Some(event) = frame.json() {
                     if is_last {
-                        renderer.render_last(frame.seq, &event, &mut out);
+                        renderer.render_last(frame.seq, &event, out);
                     } else {
-                        renderer.render(frame.seq, &event, &mut out);
+                        renderer.render(frame.seq, &event, out);
                     }
                 }
                 if frame.seq <= *silent_through {
-                    out.clear();
+                    return Bytes::new();
                 }
-                out.into()
-            }
+                let rendered = Bytes::copy_from_slice(out);
+                if out.capacity() > KEPT_BUFFER_BYTES {
+                    *out = Vec::new();
+                }
+                rendered
+            }),
         }
     }
 

@@ -4,6 +4,7 @@ mod dags;
 mod dags_and_agents;
 mod graph;
 mod initiator_rights;
+mod passes;
 mod retries;
 mod schedule_refusals;
 mod schedules;

@@ -106,7 +106,7 @@ async fn fail_dead_job(services: &Services, job: &DeadJob) -> Result<(), String>
         last_step: None,
         output: None,
     };
-    match services.execute(&finish).await {
+    match services.finish(&finish).await {
         // Another worker was faster.
         Ok(_) | Err(FencedError::LeaseLost) => Ok(()),
         Err(error @ FencedError::Database { .. }) => Err(ErrorChain(&error).to_string()),

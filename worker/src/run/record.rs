@@ -146,7 +146,7 @@ impl Execution {
     /// Returns whether an answer without calls ends the run, with one statement.
     fn ends_with_its_answer(&self) -> bool {
         let run = &self.request.run;
-        self.stopping.is_none() && self.output.is_none() && run.parent_run_id.is_none() && run.task_id.is_none()
+        self.stopping.is_none() && self.output.is_none() && run.parent_run_id.is_none()
     }
 
     /// Returns the run's usage, as stored and sent in `done`.

@@ -5,21 +5,15 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use serde_json::json;
 use sqlx::PgConnection;
 
-use super::wave::Wave;
-use super::{AGENTS, fail, shortened, start, work_input};
-use crate::run_end::RunEnd;
-use rejoin_event_log::log;
-use rejoin_event_log::wakeup::Wake;
-use rejoin_queue::NewJob;
+use super::wave::{Start, Wave};
+use super::{AGENTS, Inputs, fail, shortened, start, state_of, text_of};
 use rejoin_runs::agent_assignment;
 use rejoin_runs::agents::{self, AgentDefinition};
-use rejoin_runs::runs::{self, NewRun, Run};
+use rejoin_runs::runs::RunState;
 use rejoin_scheduling::tasks::select::{self, Choice};
-use rejoin_scheduling::tasks::{self, DagTask, TaskRole};
-use rejoin_types::events::DoneStatus;
+use rejoin_scheduling::tasks::{DagTask, EndedRun, TaskRole};
 use rejoin_types::ids;
 
 /// Timeout of a model that selects an agent, in seconds.
@@ -110,26 +104,26 @@ pub(super) async fn selection_ended(
     db: &mut PgConnection,
     wave: &mut Wave<'_>,
     task: &DagTask,
-    run: &Run,
-    end: &RunEnd<'_>,
-) -> Result<Wake, sqlx::Error> {
+    end: &EndedRun,
+) -> Result<(), sqlx::Error> {
     let agents = agents_of(db, wave).await?;
-    let name = match end.status {
-        DoneStatus::Completed => select::answered(end.text, &agents),
-        DoneStatus::Failed | DoneStatus::Cancelled | DoneStatus::Paused => None,
+    let name = match state_of(end) {
+        RunState::Completed => select::answered(text_of(end), &agents),
+        _ => None,
     };
     let Some(selector) = wave.dag.selector_agent.as_deref() else {
-        let model = run.model.as_deref().unwrap_or("a model");
-        return model_selection_ended(db, wave, task, &agents, (model, name), end).await;
+        return model_selection_ended(db, wave, task, &agents, name, end).await;
     };
     match name.filter(|name| name != selector) {
         Some(name) => {
-            let input = work_input(db, task).await?;
             let because = format!("selected by {selector}");
-            start(db, wave, task, &agents, &name, &because, TaskRole::Work, &input).await
+            start_work(db, wave, task, &agents, &name, &because).await
         }
         None => {
-            let why = format!("the selector {selector} named no agent: {}", shortened(end.text, 500));
+            let why = format!(
+                "the selector {selector} named no agent: {}",
+                shortened(text_of(end), 500)
+            );
             fail(db, wave, task, &why, None).await
         }
     }
@@ -141,12 +135,13 @@ async fn model_selection_ended(
     wave: &mut Wave<'_>,
     task: &DagTask,
     agents: &[AgentDefinition],
-    (model, name): (&str, Option<String>),
-    end: &RunEnd<'_>,
-) -> Result<Wake, sqlx::Error> {
-    if end.status == DoneStatus::Cancelled {
+    name: Option<String>,
+    end: &EndedRun,
+) -> Result<(), sqlx::Error> {
+    if state_of(end) == RunState::Cancelled {
         return fail(db, wave, task, "its run was cancelled", None).await;
     }
+    let model = end.model.as_deref().unwrap_or("a model");
     let (name, because) = match (name, select::choose(wave.dag, task, agents)) {
         (Some(name), Choice::Tie { among, .. }) if among.contains(&name) => {
             (name, format!("several match equally; selected by {model}"))
@@ -162,51 +157,35 @@ async fn model_selection_ended(
         (_, Choice::Ask { .. }) => return fail(db, wave, task, "no agent was selected", None).await,
         (_, Choice::None(why)) => return fail(db, wave, task, &why, None).await,
     };
-    let input = work_input(db, task).await?;
-    start(db, wave, task, agents, &name, &because, TaskRole::Work, &input).await
+    start_work(db, wave, task, agents, &name, &because).await
 }
 
-/// Asks a model to select a task's agent: a run without an agent and without tools.
-pub(super) async fn ask_model(
+async fn start_work(
     db: &mut PgConnection,
     wave: &mut Wave<'_>,
     task: &DagTask,
-    model: &str,
-    among: &[&AgentDefinition],
-) -> Result<Wake, sqlx::Error> {
-    let input = &select_input(task, among.iter().copied());
-    let output_schema = select::answer_schema(among.iter().map(|agent| agent.name.as_str()));
-    let id = ids::new();
-    log::create(db, id).await?;
-    let run = NewRun {
-        id,
-        spawned: None,
-        workspace_id: wave.dag.workspace_id,
-        conversation_id: None,
-        user_id: wave.dag.user_id,
-        agent_definition_id: None,
-        agent_name: None,
-        log_id: id,
-        message_id: None,
-        input,
-        first_seq: 0,
+    agents: &[AgentDefinition],
+    name: &str,
+    because: &str,
+) -> Result<(), sqlx::Error> {
+    let input = Inputs::of(db, wave.dag, std::slice::from_ref(task)).await?.work(task);
+    start(db, wave, task, agents, name, because, TaskRole::Work, &input).await
+}
+
+/// Asks a model to select a task's agent: a run without an agent and without tools.
+pub(super) fn ask_model(wave: &mut Wave<'_>, task: &DagTask, model: &str, among: &[&AgentDefinition]) {
+    wave.start(Start {
+        run_id: ids::new(),
+        task: task.clone(),
+        role: TaskRole::Select,
+        agent: model.to_owned(),
+        because: String::new(),
+        definition_id: None,
+        input: select_input(task, among.iter().copied()),
+        output_schema: Some(select::answer_schema(among.iter().map(|agent| agent.name.as_str()))),
         timeout_s: Some(SELECT_TIMEOUT_S),
-        task_id: Some(task.id),
-        output_schema: Some(&output_schema),
-        traceparent: None,
-    };
-    runs::insert(db, run).await?;
-    runs::set_model(&mut *db, id, model).await?;
-    let job = NewJob {
-        workspace_id: wave.dag.workspace_id,
-        run_id: Some(id),
-        priority: task.priority,
-        max_attempts: rejoin_queue::RUN_MAX_ATTEMPTS,
-        ..NewJob::new(rejoin_queue::KIND_RUN, json!({}))
-    };
-    rejoin_queue::enqueue(db, &job).await?;
-    tasks::assign(db, task.id, id, TaskRole::Select, model, "").await?;
-    Ok(Wake::queue(rejoin_queue::DEFAULT_QUEUE))
+        placement: None,
+    });
 }
 
 /// The input of the selecting agent or model.

@@ -5,21 +5,13 @@ use sqlx::PgConnection;
 
 use super::wave::Wave;
 use crate::execute_plan;
-use rejoin_event_log::wakeup::Wake;
 use rejoin_scheduling::tasks::spec::OnFailure;
 use rejoin_scheduling::tasks::{self, DagTask};
 
-pub(super) async fn complete(
-    db: &mut PgConnection,
-    wave: &mut Wave<'_>,
-    task: &DagTask,
-    summary: &str,
-) -> Result<Wake, sqlx::Error> {
+/// Completes a task: with all others of the pass that end at the same time.
+pub(super) fn complete(wave: &mut Wave<'_>, task: &DagTask, summary: &str) {
     wave.ends += 1;
-    tasks::end(db, task.id, "completed", Some(summary), None).await?;
-    wave.changed(db, task.id).await?;
-    tasks::unblock_dependents(db, wave.dag.workspace_id, task.id).await?;
-    Ok(Wake::default())
+    wave.complete(task.id, summary.to_owned());
 }
 
 /// Skips a task; its successors continue without it.
@@ -28,12 +20,11 @@ pub(super) async fn skip(
     wave: &mut Wave<'_>,
     task: &DagTask,
     why: &str,
-) -> Result<Wake, sqlx::Error> {
+) -> Result<(), sqlx::Error> {
     wave.ends += 1;
     tasks::end(db, task.id, "skipped", None, Some(why)).await?;
     wave.changed(db, task.id).await?;
-    tasks::unblock_dependents(db, wave.dag.workspace_id, task.id).await?;
-    Ok(Wake::default())
+    tasks::unblock_dependents(db, wave.dag.workspace_id, wave.dag.id, &[task.id]).await
 }
 
 pub(super) async fn retry_or_fail(
@@ -41,13 +32,12 @@ pub(super) async fn retry_or_fail(
     wave: &mut Wave<'_>,
     task: &DagTask,
     failure: &str,
-) -> Result<Wake, sqlx::Error> {
+) -> Result<(), sqlx::Error> {
     if task.retry_count >= task.max_retries || wave.dag.state == "cancelled" {
         return fail(db, wave, task, failure, task.summary.as_deref()).await;
     }
     tasks::retry(db, task.id, Some(failure), true).await?;
-    wave.changed(db, task.id).await?;
-    Ok(Wake::default())
+    wave.changed(db, task.id).await
 }
 
 /// Fails a task for good: its successors are skipped, or all tasks that have not begun.
@@ -57,7 +47,7 @@ pub(super) async fn fail(
     task: &DagTask,
     why: &str,
     summary: Option<&str>,
-) -> Result<Wake, sqlx::Error> {
+) -> Result<(), sqlx::Error> {
     wave.ends += 1;
     tasks::end(db, task.id, "failed", summary, Some(why)).await?;
     wave.changed(db, task.id).await?;
@@ -72,7 +62,7 @@ pub(super) async fn fail(
         tasks::end(db, id, "skipped", None, Some(&because)).await?;
         wave.changed(db, id).await?;
     }
-    Ok(Wake::default())
+    Ok(())
 }
 
 /// The reason for skipping successors of this task.

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::run_end::RunEnd;
+use super::text_of;
 use rejoin_runs::agents::AgentDefinition;
 use rejoin_scheduling::tasks::select;
-use rejoin_scheduling::tasks::{DagTask, TaskRole};
+use rejoin_scheduling::tasks::{DagTask, EndedRun, TaskRole};
 use rejoin_tools::outputs;
 
 /// The decision about a task after an attempt.
@@ -53,8 +53,8 @@ pub(super) fn answer_schema(role: TaskRole, agent: &str, agents: &[AgentDefiniti
 }
 
 /// Parses the verdict of a deciding agent. An unreadable one falls back to the rule.
-pub(super) fn verdict_of(role: TaskRole, task: &DagTask, end: &RunEnd<'_>) -> Verdict {
-    let said: Value = serde_json::from_str(end.text).unwrap_or_default();
+pub(super) fn verdict_of(role: TaskRole, task: &DagTask, end: &EndedRun) -> Verdict {
+    let said: Value = serde_json::from_str(text_of(end)).unwrap_or_default();
     let feedback = said["feedback"].as_str().unwrap_or_default().to_owned();
     let failure = || task.failure_context.clone().unwrap_or_default();
     match (role, said["verdict"].as_str()) {

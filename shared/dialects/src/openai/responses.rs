@@ -10,7 +10,7 @@ use rejoin_sse::frame::Token;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use self::frames::{Frames, TextDelta};
+use self::frames::{Frames, TextDeltas};
 use super::changes::{Call, Change, End, Usage};
 use super::fold::Fold;
 use super::ids::{self, ResponseId};
@@ -49,6 +49,8 @@ pub struct Responses {
     items: Vec<Item>,
     /// The items that are being written.
     text: Option<usize>,
+    /// What its frames have in common, once one is written.
+    deltas: Option<TextDeltas>,
     /// The text of that item so far, which its value has at its end.
     written: String,
     reasoning: Option<usize>,
@@ -66,6 +68,7 @@ impl Responses {
             fold: Fold::new(id, words),
             items: Vec::new(),
             text: None,
+            deltas: None,
             written: String::new(),
             reasoning: None,
             status: "queued",
@@ -284,23 +287,15 @@ impl Responses {
             at
         });
         self.written.push_str(text);
-        if let Some(sequence_number) = frames.next_number() {
-            let kind = "response.output_text.delta";
-            let delta = TextDelta {
-                r#type: kind,
-                sequence_number,
-                item_id: &self.items[at].id,
-                output_index: at,
-                content_index: 0,
-                delta: text,
-                logprobs: [],
-            };
-            frames.write(kind, &delta);
+        if let Some(number) = frames.next_number() {
+            let deltas = self.deltas.get_or_insert_with(|| TextDeltas::of(&self.items[at].id, at));
+            deltas.write(number, text, frames.out);
         }
     }
 
     fn end_text(&mut self, status: &str, frames: &mut Frames<'_>) {
         let Some(at) = self.text.take() else { return };
+        self.deltas = None;
         self.items[at].value["status"] = json!(status);
         self.items[at].value["content"][0]["text"] = json!(std::mem::take(&mut self.written));
         let part = self.items[at].value["content"][0].clone();

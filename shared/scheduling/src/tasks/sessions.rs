@@ -84,20 +84,25 @@ pub fn end(state: RunState) -> ObjectChange {
     }
 }
 
-/// Adds the messages of an ended run to its session.
+/// Adds the messages of ended runs to their sessions.
 pub async fn add_messages(
     db: &mut PgConnection,
     workspace_id: Uuid,
-    run_id: Uuid,
+    runs: &[Uuid],
     actor: Actor,
 ) -> Result<(), sqlx::Error> {
+    if runs.is_empty() {
+        return Ok(());
+    }
     let messages = sqlx::query_as!(
         RunMessage,
-        r#"select id as "id!", run_id as "run_id!", position as "position!", role as "role!", content as "content!",
-                  step_number as "step_number!", created_at as "created_at!"
-           from (select * from kb.agent_run_messages where run_id = $1 and role <> 'system' order by position desc limit $2) newest
-           order by position"#,
-        run_id,
+        r#"select m.id as "id!", m.run_id as "run_id!", m.position as "position!", m.role as "role!", m.content as "content!",
+                  m.step_number as "step_number!", m.created_at as "created_at!"
+           from unnest($1::uuid[]) r(id)
+           cross join lateral (select * from kb.agent_run_messages
+                               where run_id = r.id and role <> 'system' order by position desc limit $2) m
+           order by m.run_id, m.position"#,
+        runs,
         MESSAGES_MAX
     )
     .fetch_all(&mut *db)
@@ -108,7 +113,7 @@ pub async fn add_messages(
     let ids: Vec<Uuid> = messages.iter().map(|message| message.id).collect();
     let keys: Vec<String> = messages
         .iter()
-        .map(|message| format!("{run_id}/{}", message.position))
+        .map(|message| format!("{}/{}", message.run_id, message.position))
         .collect();
     let contents: Vec<Value> = messages.iter().map(content).collect();
     let hashes: Vec<Vec<u8>> = keys
@@ -128,7 +133,7 @@ pub async fn add_messages(
         actor,
     )
     .await?;
-    let from = vec![run_id; ids.len()];
+    let from: Vec<Uuid> = messages.iter().map(|message| message.run_id).collect();
     mirror::relate(db, workspace_id, HAS_MESSAGE, &from, &ids, actor).await
 }
 

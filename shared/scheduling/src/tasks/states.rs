@@ -42,6 +42,20 @@ pub async fn end(
     Ok(())
 }
 
+/// Completes tasks with these summaries.
+pub async fn complete(db: &mut PgConnection, tasks: &[Uuid], summaries: &[String]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.tasks t set state = 'completed', summary = n.summary, finished_at = clock_timestamp(), role = null
+         from unnest($1::uuid[], $2::text[]) n(id, summary)
+         where t.id = n.id",
+        tasks,
+        summaries
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 /// Restarts the task: because it failed (`failure`), or to select another agent.
 pub async fn retry(db: &mut PgConnection, task: Uuid, failure: Option<&str>, counts: bool) -> Result<(), sqlx::Error> {
     sqlx::query!(
@@ -73,18 +87,27 @@ pub async fn reopen(db: &mut PgConnection, task: Uuid) -> Result<(), sqlx::Error
     Ok(())
 }
 
-/// Decrements the pending predecessors of this task's successors.
+/// Decrements the pending predecessors of these tasks' successors. They are of one DAG.
 ///
 /// By way of their ids, whatever a server without statistics estimates: a comparison in parentheses (`is true`, a concatenation) is one that
 /// an index can't answer, so that neither all tasks of the DAG nor all edges of this type are read.
-pub async fn unblock_dependents(db: &mut PgConnection, workspace_id: Uuid, task: Uuid) -> Result<(), sqlx::Error> {
+pub async fn unblock_dependents(
+    db: &mut PgConnection,
+    workspace_id: Uuid,
+    dag_id: Uuid,
+    tasks: &[Uuid],
+) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "update kb.tasks set waits_for = waits_for - 1
-         where waits_for > 0 and (dag_id = (select dag_id from kb.tasks where id = $2)) is true and id = any (array(
-             select target_id from kb.graph_relationships
-             where project_id = $1 and source_id = $2 and (type || '') = 'blocks' and superseded_at is null and deleted_at is null))",
+        "with ended as materialized (
+             select target_id, count(*)::int as n from kb.graph_relationships
+             where project_id = $1 and source_id = any($3) and (type || '') = 'blocks' and superseded_at is null and deleted_at is null
+             group by target_id)
+         update kb.tasks t set waits_for = greatest(t.waits_for - e.n, 0)
+         from ended e
+         where t.waits_for > 0 and (t.dag_id = $2) is true and t.id = e.target_id",
         workspace_id,
-        task
+        dag_id,
+        tasks
     )
     .execute(db)
     .await?;
@@ -132,6 +155,7 @@ pub async fn set_state(db: &mut PgConnection, dag_id: Uuid, state: &str) -> Resu
 pub struct Progress {
     /// A task has not ended.
     pub is_open: bool,
+    /// All have ended, one of them as failed.
     pub has_failed: bool,
     /// A task is running, or could.
     pub moves: bool,
@@ -141,7 +165,9 @@ pub async fn progress(db: &mut PgConnection, dag_id: Uuid) -> Result<Progress, s
     sqlx::query_as!(
         Progress,
         r#"select exists (select from kb.tasks where dag_id = $1 and state in ('pending', 'in_progress')) as "is_open!",
-                  exists (select from kb.tasks where dag_id = $1 and state = 'failed') as "has_failed!",
+                  -- Only if it is needed: this looks at all tasks.
+                  not exists (select from kb.tasks where dag_id = $1 and state in ('pending', 'in_progress'))
+                      and exists (select from kb.tasks where dag_id = $1 and state = 'failed') as "has_failed!",
                   exists (select from kb.tasks where dag_id = $1 and (state = 'in_progress' or state = 'pending' and waits_for = 0)) as "moves!""#,
         dag_id
     )

@@ -2,7 +2,7 @@
 //!
 //! What depends on time rather than on the turn is left out: claims, wake-ups, the reader's tail, group commits, sweeps.
 
-use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
+use rejoin_cli::dev::postgres::PrivatePostgres;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::kinds;
 use rejoin_tests::model_server::Reply;
@@ -49,18 +49,7 @@ const TIMED: &[&str] = &[
 ];
 
 async fn app() -> (PrivatePostgres, TestApp) {
-    let options = PostgresOptions {
-        extra_settings: vec![("shared_preload_libraries".into(), "pg_stat_statements".into())],
-        ..PostgresOptions::ephemeral()
-    };
-    let server = PrivatePostgres::start(options)
-        .await
-        .expect("a PostgreSQL with pg_stat_statements: Debian's package postgresql has it");
-    let db = support::on_server(&server).await;
-    sqlx::query("create extension pg_stat_statements")
-        .execute(&db.pool)
-        .await
-        .expect("the extension");
+    let (server, db) = support::with_counted_statements().await;
     let app = TestApp::over(db, AppOptions::default()).await;
     (server, app)
 }

@@ -1,6 +1,7 @@
 //! The frames of a stream of Responses.
 
-use serde::Serialize;
+use std::io::Write as _;
+
 use serde_json::{Value, json};
 
 use super::super::ids;
@@ -14,16 +15,30 @@ pub(super) struct Frames<'a> {
     pub out: &'a mut Vec<u8>,
 }
 
-/// A piece of a text. Most events are such, so it is written without the tree that the others are built as.
-#[derive(Serialize)]
-pub(super) struct TextDelta<'a> {
-    pub r#type: &'static str,
-    pub sequence_number: i64,
-    pub item_id: &'a str,
-    pub output_index: usize,
-    pub content_index: usize,
-    pub delta: &'a str,
-    pub logprobs: [(); 0],
+/// What the frames of pieces of one text have in common. Most frames are such, so they are written without the tree that the others are built as.
+#[derive(Debug)]
+pub(super) struct TextDeltas {
+    /// Between the number and the piece.
+    middle: String,
+}
+
+impl TextDeltas {
+    pub fn of(item_id: &str, output_index: usize) -> Self {
+        let item_id = json!(item_id);
+        Self {
+            middle: format!(r#","item_id":{item_id},"output_index":{output_index},"content_index":0,"delta":"#),
+        }
+    }
+
+    pub fn write(&self, number: i64, piece: &str, out: &mut Vec<u8>) {
+        out.extend_from_slice(
+            b"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":",
+        );
+        write!(out, "{number}").expect("a buffer takes everything");
+        out.extend_from_slice(self.middle.as_bytes());
+        serde_json::to_writer(&mut *out, piece).expect("a text is plain data");
+        out.extend_from_slice(b",\"logprobs\":[]}\n\n");
+    }
 }
 
 impl Frames<'_> {
@@ -31,7 +46,11 @@ impl Frames<'_> {
         if let Some(number) = self.next_number() {
             event["type"] = json!(kind);
             event["sequence_number"] = json!(number);
-            self.write(kind, &event);
+            for part in ["event: ", kind, "\ndata: "] {
+                self.out.extend_from_slice(part.as_bytes());
+            }
+            serde_json::to_writer(&mut *self.out, &event).expect("an event is plain data");
+            self.out.extend_from_slice(b"\n\n");
         }
     }
 
@@ -45,13 +64,5 @@ impl Frames<'_> {
         );
         self.index += 1;
         self.after.is_some_and(|after| number > after).then_some(number)
-    }
-
-    pub fn write(&mut self, kind: &str, event: &impl Serialize) {
-        for part in ["event: ", kind, "\ndata: "] {
-            self.out.extend_from_slice(part.as_bytes());
-        }
-        serde_json::to_writer(&mut *self.out, event).expect("an event is plain data");
-        self.out.extend_from_slice(b"\n\n");
     }
 }

@@ -1,0 +1,89 @@
+//! Continues DAGs after the ends of their tasks' runs. One pass at a time over a DAG: the runs that end meanwhile share the
+//! next one. Nothing is lost with the process: the sweep finds DAGs that could proceed.
+
+use std::collections::HashSet;
+
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use rejoin_commands::{ChangeDag, DagChange, DagError};
+use rejoin_db::failure_log::{ErrorChain, FailureLog};
+use rejoin_event_log::wakeup::SharedBus;
+use rejoin_scheduling::tasks;
+use sqlx::PgPool;
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+/// Maximum number of DAGs that a worker passes over at the same time: each takes a connection, also while it waits for the DAG's lock.
+const PASSES_MAX: usize = 4;
+
+#[derive(Clone)]
+pub struct DagScheduler {
+    ended: mpsc::UnboundedSender<Uuid>,
+}
+
+impl DagScheduler {
+    /// Runs until the last clone is dropped.
+    pub fn start(db: PgPool, bus: SharedBus) -> Self {
+        let (ended, receiver) = mpsc::unbounded_channel();
+        tokio::spawn(run(db, bus, receiver));
+        Self { ended }
+    }
+
+    /// The end of a run of this task is committed.
+    pub fn run_ended(&self, task: Uuid) {
+        // The loop ends after its senders only.
+        let _ = self.ended.send(task);
+    }
+}
+
+async fn run(db: PgPool, bus: SharedBus, mut ended: mpsc::UnboundedReceiver<Uuid>) {
+    let mut outage = FailureLog::of("continuing DAGs");
+    let mut due: HashSet<Uuid> = HashSet::new();
+    let mut under_way: HashSet<Uuid> = HashSet::new();
+    let mut passes = FuturesUnordered::new();
+    let mut tasks_of_ends = Vec::new();
+    let mut is_open = true;
+    while is_open || !passes.is_empty() {
+        tokio::select! {
+            // All that wait share one look for their DAGs.
+            count = ended.recv_many(&mut tasks_of_ends, usize::MAX), if is_open => {
+                is_open = count > 0;
+                match tasks::dags_of(&db, &tasks_of_ends).await {
+                    Ok(dags) => due.extend(dags),
+                    // The sweep finds them.
+                    Err(error) => outage.failed(ErrorChain(&error)),
+                }
+                tasks_of_ends.clear();
+            }
+            Some((dag, done)) = passes.next(), if !passes.is_empty() => {
+                under_way.remove(&dag);
+                match done {
+                    Ok(()) => outage.over(),
+                    Err(error) => outage.failed(error),
+                }
+            }
+        }
+        while under_way.len() < PASSES_MAX {
+            let Some(dag) = due.iter().find(|dag| !under_way.contains(*dag)).copied() else {
+                break;
+            };
+            due.remove(&dag);
+            under_way.insert(dag);
+            let (db, bus) = (&db, &bus);
+            passes.push(async move { (dag, pass(db, bus, dag).await) });
+        }
+    }
+}
+
+async fn pass(db: &PgPool, bus: &SharedBus, id: Uuid) -> Result<(), String> {
+    let change = DagChange::Proceed;
+    match rejoin_commands::execute_patiently(db, &ChangeDag { id, change }).await {
+        Ok(wake) if wake.is_empty() => Ok(()),
+        Ok(wake) => {
+            bus.publish(wake);
+            Ok(())
+        }
+        // It was deleted.
+        Err(DagError::NotFound) => Ok(()),
+        Err(error) => Err(ErrorChain(&error).to_string()),
+    }
+}
