@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use rejoin_commands::CreateDag;
 use rejoin_event_log::wakeup;
 use rejoin_scheduling::tasks::spec::DagSpec;
@@ -23,6 +24,8 @@ const CLAIMED: &str = "1,000";
 const WIDTH: usize = 50;
 /// Maximum number of concurrent tasks.
 pub(super) const CONCURRENCY: i32 = 50;
+/// Runs without a DAG that are triggered at the same time.
+const TRIGGERS: usize = 8;
 const LIMIT: Duration = Duration::from_secs(900);
 
 #[async_trait]
@@ -181,7 +184,8 @@ async fn plain_runs(fleet: &Fleet, agent: Uuid, script: Script, count: usize) ->
     .context("the agent is there")?;
     let bus = wakeup::over_postgres(&database.db);
     let began = Instant::now();
-    for _ in 0..count {
+    // Several at the same time: one after the other, their round trips would be measured, not their runs.
+    let trigger = async || {
         let command = rejoin_commands::TriggerRun {
             definition: &definition,
             user_id: Some(database.user_id),
@@ -194,7 +198,10 @@ async fn plain_runs(fleet: &Fleet, agent: Uuid, script: Script, count: usize) ->
         };
         let (_, wake) = rejoin_commands::execute(&database.db.pool_sqlx, &command).await?;
         bus.publish(wake);
-    }
+        anyhow::Ok(())
+    };
+    let triggers = stream::iter(0..count).map(|_| trigger());
+    triggers.buffer_unordered(TRIGGERS).try_collect::<()>().await?;
     loop {
         let left: i64 = sqlx::query_scalar("select count(*) from queue.jobs where run_id is not null")
             .fetch_one(&database.db.pool_sqlx)
