@@ -15,27 +15,31 @@ use uuid::Uuid;
 /// Maximum number of DAGs that a worker passes over at the same time: each takes a connection, also while it waits for the DAG's lock.
 const PASSES_MAX: usize = 4;
 
+/// Maximum number of ends that wait for a look at their DAGs. The sweep finds the DAGs of more.
+const ENDS_MAX: usize = 10_000;
+
 #[derive(Clone)]
 pub struct DagScheduler {
-    ended: mpsc::UnboundedSender<Uuid>,
+    ended: mpsc::Sender<Uuid>,
 }
 
 impl DagScheduler {
     /// Runs until the last clone is dropped.
     pub fn start(db: PgPool, bus: SharedBus) -> Self {
-        let (ended, receiver) = mpsc::unbounded_channel();
+        let (ended, receiver) = mpsc::channel(ENDS_MAX);
         tokio::spawn(run(db, bus, receiver));
         Self { ended }
     }
 
     /// The end of a run of this task is committed.
     pub fn run_ended(&self, task: Uuid) {
-        // The loop ends after its senders only.
-        let _ = self.ended.send(task);
+        if self.ended.try_send(task).is_err() {
+            tracing::warn!(%task, "too many tasks end at the same time; the sweep continues their DAGs");
+        }
     }
 }
 
-async fn run(db: PgPool, bus: SharedBus, mut ended: mpsc::UnboundedReceiver<Uuid>) {
+async fn run(db: PgPool, bus: SharedBus, mut ended: mpsc::Receiver<Uuid>) {
     let mut outage = FailureLog::of("continuing DAGs");
     let mut due: HashSet<Uuid> = HashSet::new();
     let mut under_way: HashSet<Uuid> = HashSet::new();
@@ -45,7 +49,7 @@ async fn run(db: PgPool, bus: SharedBus, mut ended: mpsc::UnboundedReceiver<Uuid
     while is_open || !passes.is_empty() {
         tokio::select! {
             // All that wait share one look for their DAGs.
-            count = ended.recv_many(&mut tasks_of_ends, usize::MAX), if is_open => {
+            count = ended.recv_many(&mut tasks_of_ends, ENDS_MAX), if is_open => {
                 is_open = count > 0;
                 match tasks::dags_of(&db, &tasks_of_ends).await {
                     Ok(dags) => due.extend(dags),

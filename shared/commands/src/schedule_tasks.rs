@@ -42,8 +42,8 @@ use rejoin_types::ids;
 use verdicts::{Verdict, answer_schema, verdict_of};
 
 pub(super) use outcomes::because_failed;
-pub(super) use wave::Wave;
 use wave::Start;
+pub(super) use wave::Wave;
 
 /// Maximum number of agents to choose from.
 const AGENTS: i64 = 500;

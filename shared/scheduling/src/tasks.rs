@@ -16,7 +16,8 @@ pub mod spec;
 mod states;
 
 pub use states::{
-    Progress, complete, end, pending_descendants, progress, record_outcome, reopen, retry, set_state, unblock_dependents,
+    Progress, complete, end, pending_descendants, progress, record_outcome, reopen, retry, set_state,
+    unblock_dependents,
 };
 
 use chrono::{DateTime, Utc};

@@ -288,7 +288,9 @@ impl Responses {
         });
         self.written.push_str(text);
         if let Some(number) = frames.next_number() {
-            let deltas = self.deltas.get_or_insert_with(|| TextDeltas::of(&self.items[at].id, at));
+            let deltas = self
+                .deltas
+                .get_or_insert_with(|| TextDeltas::of(&self.items[at].id, at));
             deltas.write(number, text, frames.out);
         }
     }
