@@ -1,15 +1,15 @@
 //! Continues DAGs after the ends of their tasks' runs. One pass at a time over a DAG: the runs that end meanwhile share the
 //! next one. Nothing is lost with the process: the sweep finds DAGs that could proceed.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use futures::stream::{FuturesUnordered, StreamExt as _};
 use rejoin_commands::{ChangeDag, DagChange, DagError};
 use rejoin_db::failure_log::{ErrorChain, FailureLog};
 use rejoin_event_log::wakeup::SharedBus;
 use rejoin_scheduling::tasks;
 use sqlx::PgPool;
 use tokio::sync::mpsc;
+use tokio::task::{self, JoinSet};
 use uuid::Uuid;
 
 /// Maximum number of DAGs that a worker passes over at the same time: each takes a connection, also while it waits for the DAG's lock.
@@ -42,8 +42,9 @@ impl DagScheduler {
 async fn run(db: PgPool, bus: SharedBus, mut ended: mpsc::Receiver<Uuid>) {
     let mut outage = FailureLog::of("continuing DAGs");
     let mut due: HashSet<Uuid> = HashSet::new();
-    let mut under_way: HashSet<Uuid> = HashSet::new();
-    let mut passes = FuturesUnordered::new();
+    // Each is a task of the runtime: a pass goes on while this one waits for a connection.
+    let mut passes = JoinSet::new();
+    let mut under_way: HashMap<task::Id, Uuid> = HashMap::new();
     let mut tasks_of_ends = Vec::new();
     let mut is_open = true;
     while is_open || !passes.is_empty() {
@@ -58,22 +59,25 @@ async fn run(db: PgPool, bus: SharedBus, mut ended: mpsc::Receiver<Uuid>) {
                 }
                 tasks_of_ends.clear();
             }
-            Some((dag, done)) = passes.next(), if !passes.is_empty() => {
-                under_way.remove(&dag);
-                match done {
-                    Ok(()) => outage.over(),
-                    Err(error) => outage.failed(error),
+            Some(joined) = passes.join_next_with_id() => {
+                let id = joined.as_ref().map_or_else(|error| error.id(), |(id, _)| *id);
+                under_way.remove(&id);
+                match joined {
+                    Ok((_, Ok(()))) => outage.over(),
+                    Ok((_, Err(error))) => outage.failed(error),
+                    Err(error) => outage.failed(ErrorChain(&error)),
                 }
             }
         }
         while under_way.len() < PASSES_MAX {
-            let Some(dag) = due.iter().find(|dag| !under_way.contains(*dag)).copied() else {
+            let is_free = |dag: &&Uuid| !under_way.values().any(|other| other == *dag);
+            let Some(dag) = due.iter().find(is_free).copied() else {
                 break;
             };
             due.remove(&dag);
-            under_way.insert(dag);
-            let (db, bus) = (&db, &bus);
-            passes.push(async move { (dag, pass(db, bus, dag).await) });
+            let (db, bus) = (db.clone(), bus.clone());
+            let pass = passes.spawn(async move { pass(&db, &bus, dag).await });
+            under_way.insert(pass.id(), dag);
         }
     }
 }

@@ -9,17 +9,19 @@
 //! verification, failure handling) are runs of the task like the one that does its work.
 //!
 //! - `agent_selection` asks an agent or a model to select a task's agent
+//! - `inputs` what a task's agent is given
 //! - `outcomes` ends tasks, and skips or unblocks their successors
+//! - `pass` one pass over a DAG: what it has read, and what it writes together
 //! - `verdicts` the answers expected from deciding agents
-//! - `wave` one pass over a DAG: what it has read, and what it writes together
 //!
 //! Lock order: a run's log (for a plan's step, the log of the run that waits for the DAG), the DAG's row, the log of
 //! the run that waits for the DAG.
 
 mod agent_selection;
+mod inputs;
 mod outcomes;
+mod pass;
 mod verdicts;
-mod wave;
 
 use std::fmt::Write as _;
 
@@ -28,7 +30,9 @@ use uuid::Uuid;
 
 use super::execute_plan;
 use agent_selection::{AgentCache, agents_for, agents_of, ask_model, select_input, selection_ended};
+use inputs::Inputs;
 use outcomes::{complete, fail, fail_stuck_tasks, retry_or_fail, skip};
+use pass::Start;
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_runs::agents::AgentDefinition;
@@ -37,28 +41,23 @@ use rejoin_runs::run_dependencies;
 use rejoin_runs::runs::{self, Run, RunState};
 use rejoin_scheduling::plans::STEP_TIMEOUT_S;
 use rejoin_scheduling::tasks::select::{self, Choice};
-use rejoin_scheduling::tasks::{self, Dag, DagTask, EndedRun, Input, TaskRole};
+use rejoin_scheduling::tasks::{self, Dag, DagTask, EndedRun, TaskRole};
 use rejoin_types::ids;
 use verdicts::{Verdict, answer_schema, verdict_of};
 
 pub(super) use outcomes::because_failed;
-use wave::Start;
-pub(super) use wave::Wave;
+pub(super) use pass::Pass;
 
 /// Maximum number of agents to choose from.
 const AGENTS: i64 = 500;
-/// Maximum length of one predecessor's summary in a task's input, in characters.
-const INPUT_MAX_CHARS: usize = 8_000;
-/// Maximum length of all of them, in characters.
-const INPUTS_MAX_CHARS: usize = 60_000;
 /// Maximum length of an output that an agent judges, in characters.
 const OUTPUT_MAX_CHARS: usize = 40_000;
 
 /// Settles the tasks whose runs have ended, and starts all that are ready. The caller holds the DAG's lock.
 pub(super) async fn proceed(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
-    let mut wave = Wave::of(dag);
-    settle_ended(db, &mut wave).await?;
-    start_ready(db, &mut wave).await
+    let mut pass = Pass::of(dag);
+    settle_ended(db, &mut pass).await?;
+    start_ready(db, &mut pass).await
 }
 
 /// The same for the DAG of a run that ends in this transaction.
@@ -73,8 +72,8 @@ pub(super) async fn run_ended(db: &mut PgConnection, run: &Run) -> Result<Wake, 
 }
 
 /// Settles tasks whose runs have ended.
-async fn settle_ended(db: &mut PgConnection, wave: &mut Wave<'_>) -> Result<(), sqlx::Error> {
-    let ended = tasks::ended_runs(db, wave.dag).await?;
+async fn settle_ended(db: &mut PgConnection, pass: &mut Pass<'_>) -> Result<(), sqlx::Error> {
+    let ended = tasks::ended_runs(db, pass.dag).await?;
     if ended.is_empty() {
         return Ok(());
     }
@@ -83,14 +82,14 @@ async fn settle_ended(db: &mut PgConnection, wave: &mut Wave<'_>) -> Result<(), 
     let found = tasks::get_many(&mut *db, &ids).await?;
     for (task, end) in found.iter().zip(&ended) {
         match task.role.as_deref().and_then(|role| role.parse().ok()) {
-            Some(TaskRole::Select) => selection_ended(db, wave, task, end).await?,
+            Some(TaskRole::Select) => selection_ended(db, pass, task, end).await?,
             Some(TaskRole::Work) => {
-                wave.end_session(end.run_id, state_of(end));
-                work_ended(db, wave, task, end).await?;
+                pass.end_session(end.run_id, state_of(end));
+                work_ended(db, pass, task, end).await?;
             }
             Some(role @ (TaskRole::Judge | TaskRole::Triage)) => {
                 let verdict = verdict_of(role, task, end);
-                conclude(db, wave, task, verdict, end.run_id).await?;
+                conclude(db, pass, task, verdict, end.run_id).await?;
             }
             None => {}
         }
@@ -99,57 +98,57 @@ async fn settle_ended(db: &mut PgConnection, wave: &mut Wave<'_>) -> Result<(), 
 }
 
 /// Starts the tasks that are ready, and ends the pass.
-async fn start_ready(db: &mut PgConnection, wave: &mut Wave<'_>) -> Result<Wake, sqlx::Error> {
-    wave.write_completed(db).await?;
-    let mut cache = AgentCache::of(db, wave).await?;
-    let may_start = wave.dag.state == "active";
+async fn start_ready(db: &mut PgConnection, pass: &mut Pass<'_>) -> Result<Wake, sqlx::Error> {
+    pass.write_completed(db).await?;
+    let mut cache = AgentCache::of(db, pass).await?;
+    let may_start = pass.dag.state == "active";
     loop {
-        wave.write_started(db).await?;
+        pass.write_started(db).await?;
         let ready = if may_start {
-            tasks::ready(db, wave.dag).await?
+            tasks::ready(db, pass.dag).await?
         } else {
             Vec::new()
         };
-        let inputs = Inputs::of(db, wave.dag, &ready).await?;
-        let ends_before = wave.ends;
+        let inputs = Inputs::of(db, pass.dag, &ready).await?;
+        let ends_before = pass.ends;
         for task in &ready {
-            let agents = agents_for(db, wave, task, &mut cache).await?;
-            match select::choose(wave.dag, task, &agents) {
+            let agents = agents_for(db, pass, task, &mut cache).await?;
+            match select::choose(pass.dag, task, &agents) {
                 Choice::Agent { name, because } => {
                     let input = inputs.work(task);
-                    start(db, wave, task, &agents, &name, &because, TaskRole::Work, &input).await?;
+                    start(db, pass, task, &agents, &name, &because, TaskRole::Work, &input).await?;
                 }
                 Choice::Ask { selector } => {
                     let input = select_input(task, agents.iter().filter(|agent| agent.name != selector));
-                    start(db, wave, task, &agents, &selector, "", TaskRole::Select, &input).await?;
+                    start(db, pass, task, &agents, &selector, "", TaskRole::Select, &input).await?;
                 }
                 Choice::Tie {
                     among,
                     else_agent,
                     because,
-                } => match cache.selector_model(db, wave).await? {
+                } => match cache.selector_model(db, pass).await? {
                     Some(model) => {
                         let among: Vec<&AgentDefinition> =
                             agents.iter().filter(|agent| among.contains(&agent.name)).collect();
-                        ask_model(wave, task, &model, &among);
+                        ask_model(pass, task, &model, &among);
                     }
                     None => {
                         let input = inputs.work(task);
-                        start(db, wave, task, &agents, &else_agent, &because, TaskRole::Work, &input).await?;
+                        start(db, pass, task, &agents, &else_agent, &because, TaskRole::Work, &input).await?;
                     }
                 },
-                Choice::None(why) => fail(db, wave, task, &why, None).await?,
+                Choice::None(why) => fail(db, pass, task, &why, None).await?,
             }
         }
         // One that ended at once may have unblocked others.
-        if wave.ends == ends_before {
+        if pass.ends == ends_before {
             break;
         }
     }
-    wave.write_started(db).await?;
-    let mut wake = end_if_over(db, wave, may_start).await?;
-    wave.publish(db).await?;
-    wake.merge(wave.wake());
+    pass.write_started(db).await?;
+    let mut wake = end_if_over(db, pass, may_start).await?;
+    pass.publish(db).await?;
+    wake.merge(pass.wake());
     Ok(wake)
 }
 
@@ -169,7 +168,7 @@ pub(super) async fn person_decided(
     let Some(task) = tasks::get(&mut *db, id).await? else {
         return Ok(Wake::default());
     };
-    let mut wave = Wave::of(&dag);
+    let mut pass = Pass::of(&dag);
     let verdict = match decision {
         Some("accept") => Verdict::Accept,
         Some("retry") => Verdict::Retry("a person requested another try".to_owned()),
@@ -177,9 +176,9 @@ pub(super) async fn person_decided(
         Some(_) => Verdict::Fail("a person failed it".to_owned()),
         None => Verdict::Fail("the question was not answered in time".to_owned()),
     };
-    conclude(db, &mut wave, &task, verdict, run.id).await?;
-    settle_ended(db, &mut wave).await?;
-    start_ready(db, &mut wave).await
+    conclude(db, &mut pass, &task, verdict, run.id).await?;
+    settle_ended(db, &mut pass).await?;
+    start_ready(db, &mut pass).await
 }
 
 /// The state of a run that has ended.
@@ -194,17 +193,17 @@ fn text_of(end: &EndedRun) -> &str {
 
 async fn work_ended(
     db: &mut PgConnection,
-    wave: &mut Wave<'_>,
+    pass: &mut Pass<'_>,
     task: &DagTask,
     end: &EndedRun,
 ) -> Result<(), sqlx::Error> {
-    let (dag, text) = (wave.dag, text_of(end));
+    let (dag, text) = (pass.dag, text_of(end));
     if state_of(end) == RunState::Completed {
         let Some(judge) = &dag.judge_agent else {
-            complete(wave, task, text);
+            complete(pass, task, text);
             return Ok(());
         };
-        let agents = agents_of(db, wave).await?;
+        let agents = agents_of(db, pass).await?;
         tasks::record_outcome(db, task.id, Some(text), None).await?;
         let input = format!(
             "Judge whether this output fulfils its task.\n\n# Task: {}\n{}\n\n# Output\n{}",
@@ -212,10 +211,10 @@ async fn work_ended(
             task.description,
             shortened(text, OUTPUT_MAX_CHARS)
         );
-        return start(db, wave, task, &agents, judge, "", TaskRole::Judge, &input).await;
+        return start(db, pass, task, &agents, judge, "", TaskRole::Judge, &input).await;
     }
     let mut failure = match (state_of(end), &end.error) {
-        (RunState::Cancelled, _) => return fail(db, wave, task, "its run was cancelled", None).await,
+        (RunState::Cancelled, _) => return fail(db, pass, task, "its run was cancelled", None).await,
         (_, Some(error)) => error.clone(),
         (_, None) => "its run ended without a result".to_owned(),
     };
@@ -223,9 +222,9 @@ async fn work_ended(
         let _ = write!(failure, "\nPartial output: {}", shortened(text, 2_000));
     }
     match &dag.triage_agent {
-        None => retry_or_fail(db, wave, task, &failure).await,
+        None => retry_or_fail(db, pass, task, &failure).await,
         Some(triage) => {
-            let agents = agents_of(db, wave).await?;
+            let agents = agents_of(db, pass).await?;
             tasks::record_outcome(db, task.id, None, Some(&failure)).await?;
             let input = format!(
                 "A task failed. Decide how to proceed.\n\n# Task: {}\n{}\n\n# Failure\n{failure}\n\nAttempts so far: \
@@ -235,26 +234,26 @@ async fn work_ended(
                 task.retry_count + 1,
                 task.max_retries + 1
             );
-            start(db, wave, task, &agents, triage, "", TaskRole::Triage, &input).await
+            start(db, pass, task, &agents, triage, "", TaskRole::Triage, &input).await
         }
     }
 }
 
 async fn conclude(
     db: &mut PgConnection,
-    wave: &mut Wave<'_>,
+    pass: &mut Pass<'_>,
     task: &DagTask,
     verdict: Verdict,
     run_id: Uuid,
 ) -> Result<(), sqlx::Error> {
     match verdict {
         Verdict::Accept => {
-            complete(wave, task, task.summary.as_deref().unwrap_or_default());
+            complete(pass, task, task.summary.as_deref().unwrap_or_default());
             Ok(())
         }
-        Verdict::Retry(feedback) => retry_or_fail(db, wave, task, &feedback).await,
-        Verdict::Skip => skip(db, wave, task, "it was skipped after a failure").await,
-        Verdict::Fail(why) => fail(db, wave, task, &why, task.summary.as_deref()).await,
+        Verdict::Retry(feedback) => retry_or_fail(db, pass, task, &feedback).await,
+        Verdict::Skip => skip(db, pass, task, "it was skipped after a failure").await,
+        Verdict::Fail(why) => fail(db, pass, task, &why, task.summary.as_deref()).await,
         Verdict::Escalate(why) => {
             let option = |value: &str, label: &str| AnswerOption {
                 label: label.to_owned(),
@@ -276,20 +275,20 @@ async fn conclude(
                 max_length: None,
                 form_field: None,
             };
-            questions::insert(db, wave.dag.workspace_id, run_id, None, &question).await?;
+            questions::insert(db, pass.dag.workspace_id, run_id, None, &question).await?;
             Ok(())
         }
     }
 }
 
 /// Ends a DAG with its last task, and resumes the run that waited for it. Fails tasks that can never start, if tasks may start.
-async fn end_if_over(db: &mut PgConnection, wave: &mut Wave<'_>, may_start: bool) -> Result<Wake, sqlx::Error> {
-    let mut progress = tasks::progress(db, wave.dag.id).await?;
+async fn end_if_over(db: &mut PgConnection, pass: &mut Pass<'_>, may_start: bool) -> Result<Wake, sqlx::Error> {
+    let mut progress = tasks::progress(db, pass.dag.id).await?;
     if may_start && progress.is_open && !progress.moves {
-        fail_stuck_tasks(db, wave).await?;
-        progress = tasks::progress(db, wave.dag.id).await?;
+        fail_stuck_tasks(db, pass).await?;
+        progress = tasks::progress(db, pass.dag.id).await?;
     }
-    let dag = wave.dag;
+    let dag = pass.dag;
     if progress.is_open || dag.finished_at.is_some() {
         return Ok(Wake::default());
     }
@@ -318,7 +317,7 @@ pub(super) async fn wake_waiting(db: &mut PgConnection, dag: &Dag) -> Result<Wak
 #[expect(clippy::too_many_arguments, reason = "the scheduler's own state, passed once")]
 async fn start(
     db: &mut PgConnection,
-    wave: &mut Wave<'_>,
+    pass: &mut Pass<'_>,
     task: &DagTask,
     agents: &[AgentDefinition],
     agent: &str,
@@ -326,14 +325,14 @@ async fn start(
     role: TaskRole,
     input: &str,
 ) -> Result<(), sqlx::Error> {
-    let revoked = wave.membership(db).await?.revoked().map(|revoked| revoked.to_string());
+    let revoked = pass.membership(db).await?.revoked().map(|revoked| revoked.to_string());
     if let Some(revoked) = revoked {
-        return fail(db, wave, task, &revoked, task.summary.as_deref()).await;
+        return fail(db, pass, task, &revoked, task.summary.as_deref()).await;
     }
     let Some(definition) = agents.iter().find(|known| known.name == agent) else {
         return fail(
             db,
-            wave,
+            pass,
             task,
             &format!("there is no agent {agent}"),
             task.summary.as_deref(),
@@ -341,8 +340,8 @@ async fn start(
         .await;
     };
     // A plan's step belongs to the planning run and its log; every other task has its own log.
-    let placement = execute_plan::placement_of(db, wave.dag, task).await?;
-    wave.start(Start {
+    let placement = execute_plan::placement_of(db, pass.dag, task).await?;
+    pass.start(Start {
         run_id: ids::new(),
         task: task.clone(),
         role,
@@ -355,43 +354,6 @@ async fn start(
         placement,
     });
     Ok(())
-}
-
-/// The results of the predecessors of tasks.
-struct Inputs(Vec<Input>);
-
-impl Inputs {
-    async fn of(db: &mut PgConnection, dag: &Dag, tasks: &[DagTask]) -> Result<Self, sqlx::Error> {
-        let ids: Vec<Uuid> = tasks.iter().map(|task| task.id).collect();
-        if ids.is_empty() {
-            return Ok(Self(Vec::new()));
-        }
-        tasks::inputs(db, dag.workspace_id, &ids).await.map(Self)
-    }
-
-    /// The input of a task's agent.
-    fn work(&self, task: &DagTask) -> String {
-        let mut input = format!("# {}\n{}\n", task.title, task.description);
-        // They are ordered by the task that follows.
-        let first = self.0.partition_point(|before| before.task_id < task.id);
-        let length = self.0[first..].partition_point(|before| before.task_id == task.id);
-        let before = &self.0[first..first + length];
-        if !before.is_empty() {
-            let share = (INPUTS_MAX_CHARS / before.len()).min(INPUT_MAX_CHARS);
-            input.push_str("\n## What came before\n");
-            for Input {
-                r#ref, title, summary, ..
-            } in before
-            {
-                let summary = summary.as_deref().unwrap_or("(it was skipped)");
-                let _ = write!(input, "### {}: {title}\n{}\n", r#ref, shortened(summary, share));
-            }
-        }
-        if let Some(failure) = task.failure_context.as_deref().filter(|_| task.retry_count > 0) {
-            let _ = write!(input, "\n## Previous failed attempt\n{failure}\n");
-        }
-        input
-    }
 }
 
 fn shortened(text: &str, max_chars: usize) -> String {

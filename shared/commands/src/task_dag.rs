@@ -4,7 +4,7 @@ use serde_json::json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::schedule_tasks::Wave;
+use super::schedule_tasks::Pass;
 use super::{CancelRun, Command, CommandError, execute_for, execute_plan, schedule_tasks};
 use rejoin_db::rls;
 use rejoin_event_log::log;
@@ -233,12 +233,12 @@ impl Command for ChangeDag {
         next.clone_into(&mut dag.state);
         tasks::set_state(db, dag.id, next).await?;
         if self.change == DagChange::Cancel {
-            let mut wave = Wave::of(&dag);
+            let mut pass = Pass::of(&dag);
             for id in tasks::pending(db, dag.id).await? {
                 tasks::end(db, id, "skipped", None, Some("the DAG was cancelled")).await?;
-                wave.changed(db, id).await?;
+                pass.changed(db, id).await?;
             }
-            wave.publish(db).await?;
+            pass.publish(db).await?;
             execute_plan::finish(db, &dag, next).await?;
             return Ok(schedule_tasks::wake_waiting(db, &dag).await?);
         }
@@ -276,12 +276,12 @@ async fn reopen(db: &mut PgConnection, dag: &mut Dag, name: &str) -> Result<(), 
     let skipped = all
         .iter()
         .filter(|task| task.state == "skipped" && task.failure_context.as_deref() == Some(&because));
-    let mut wave = Wave::of(dag);
+    let mut pass = Pass::of(dag);
     for task in skipped.chain([task]) {
         tasks::reopen(db, task.id).await?;
-        wave.changed(db, task.id).await?;
+        pass.changed(db, task.id).await?;
     }
-    wave.publish(db).await?;
+    pass.publish(db).await?;
     // Successors of another failed task stay skipped.
     for other in all
         .iter()
@@ -290,9 +290,9 @@ async fn reopen(db: &mut PgConnection, dag: &mut Dag, name: &str) -> Result<(), 
         for id in tasks::pending_descendants(db, dag.workspace_id, other.id).await? {
             let because = schedule_tasks::because_failed(&other.r#ref);
             tasks::end(db, id, "skipped", None, Some(&because)).await?;
-            wave.changed(db, id).await?;
+            pass.changed(db, id).await?;
         }
     }
-    wave.publish(db).await?;
+    pass.publish(db).await?;
     Ok(())
 }

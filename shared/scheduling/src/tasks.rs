@@ -260,22 +260,23 @@ pub async fn stuck(db: &mut PgConnection, dag: &Dag) -> Result<Vec<Uuid>, sqlx::
     .await
 }
 
-/// Returns DAGs that can proceed, for the sweep: with ready tasks, or with runs whose ends they don't know.
+/// Returns DAGs that can proceed, for the sweep: with ready tasks, or with runs whose ends they don't know. In random
+/// order, so that one that can't be changed does not keep others waiting.
 pub async fn able_to_proceed(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
-        r#"(select d.id as "id!" from kb.task_dags d
-         where d.state = 'active'
-           and exists (select from kb.tasks t where t.dag_id = d.id and t.state = 'pending' and t.waits_for = 0)
-           and (select count(*) from kb.tasks t where t.project_id = d.project_id and t.dag_id = d.id and t.state = 'in_progress')
-               < d.max_concurrency
-           and not cells.is_held(d.project_id)
-         order by random() limit $1)
-         union
-         (select t.dag_id from kb.tasks t join kb.agent_runs r on r.id = t.run_id
-         where t.state = 'in_progress' and r.state in ('completed', 'failed', 'cancelled', 'paused')
-           and not exists (select from kb.questions q where q.run_id = r.id and q.kind = 'task')
-           and not cells.is_held(t.project_id)
-         limit $1)"#,
+        r#"select id as "id!" from (
+             select d.id from kb.task_dags d
+             where d.state = 'active'
+               and exists (select from kb.tasks t where t.dag_id = d.id and t.state = 'pending' and t.waits_for = 0)
+               and (select count(*) from kb.tasks t where t.project_id = d.project_id and t.dag_id = d.id and t.state = 'in_progress')
+                   < d.max_concurrency
+               and not cells.is_held(d.project_id)
+             union
+             select t.dag_id from kb.tasks t join kb.agent_runs r on r.id = t.run_id
+             where t.state = 'in_progress' and r.state in ('completed', 'failed', 'cancelled', 'paused')
+               and not exists (select from kb.questions q where q.run_id = r.id and q.kind = 'task')
+               and not cells.is_held(t.project_id)) able
+         order by random() limit $1"#,
         limit
     )
     .fetch_all(db)

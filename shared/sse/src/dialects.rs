@@ -95,10 +95,11 @@ impl Dialect {
                         renderer.render(frame.seq, &event, out);
                     }
                 }
-                if frame.seq <= *silent_through {
-                    return Bytes::new();
-                }
-                let rendered = Bytes::copy_from_slice(out);
+                let rendered = if frame.seq <= *silent_through {
+                    Bytes::new()
+                } else {
+                    Bytes::copy_from_slice(out)
+                };
                 if out.capacity() > KEPT_BUFFER_BYTES {
                     *out = Vec::new();
                 }

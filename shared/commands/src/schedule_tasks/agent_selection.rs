@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sqlx::PgConnection;
 
-use super::wave::{Start, Wave};
+use super::pass::{Pass, Start};
 use super::{AGENTS, Inputs, fail, shortened, start, state_of, text_of};
 use rejoin_runs::agent_assignment;
 use rejoin_runs::agents::{self, AgentDefinition};
@@ -34,17 +34,17 @@ impl AgentCache {
     pub(super) async fn selector_model(
         &mut self,
         db: &mut PgConnection,
-        wave: &mut Wave<'_>,
+        pass: &mut Pass<'_>,
     ) -> Result<Option<String>, sqlx::Error> {
         if self.selector_model.is_none() {
-            self.selector_model = Some(agent_assignment::selector_model(db, wave.dag.workspace_id).await?);
+            self.selector_model = Some(agent_assignment::selector_model(db, pass.dag.workspace_id).await?);
         }
         Ok(self.selector_model.clone().flatten())
     }
 
-    pub(super) async fn of(db: &mut PgConnection, wave: &mut Wave<'_>) -> Result<Self, sqlx::Error> {
+    pub(super) async fn of(db: &mut PgConnection, pass: &mut Pass<'_>) -> Result<Self, sqlx::Error> {
         // Agents see each other, whatever their visibility.
-        let with_internal = wave.dag.waiting_call_id.is_some() || wave.membership(db).await?.reaches_internal_agents();
+        let with_internal = pass.dag.waiting_call_id.is_some() || pass.membership(db).await?.reaches_internal_agents();
         Ok(Self {
             with_internal,
             all: None,
@@ -60,9 +60,9 @@ impl AgentCache {
     async fn read_all(
         &self,
         db: &mut PgConnection,
-        wave: &mut Wave<'_>,
+        pass: &mut Pass<'_>,
     ) -> Result<Arc<[AgentDefinition]>, sqlx::Error> {
-        let all = agents::list(db, wave.dag.workspace_id, None, AGENTS).await?;
+        let all = agents::list(db, pass.dag.workspace_id, None, AGENTS).await?;
         Ok(all.into_iter().filter(|agent| self.holds(agent)).collect())
     }
 }
@@ -70,15 +70,15 @@ impl AgentCache {
 /// The workspace's agents that a DAG can use.
 pub(super) async fn agents_of(
     db: &mut PgConnection,
-    wave: &mut Wave<'_>,
+    pass: &mut Pass<'_>,
 ) -> Result<Arc<[AgentDefinition]>, sqlx::Error> {
-    AgentCache::of(db, wave).await?.read_all(db, wave).await
+    AgentCache::of(db, pass).await?.read_all(db, pass).await
 }
 
 /// The candidate agents of a task.
 pub(super) async fn agents_for(
     db: &mut PgConnection,
-    wave: &mut Wave<'_>,
+    pass: &mut Pass<'_>,
     task: &DagTask,
     cache: &mut AgentCache,
 ) -> Result<Arc<[AgentDefinition]>, sqlx::Error> {
@@ -86,7 +86,7 @@ pub(super) async fn agents_for(
         if let Some(found) = cache.named.get(name) {
             return Ok(found.clone());
         }
-        let found = agents::find_by_name(&mut *db, wave.dag.workspace_id, name).await?;
+        let found = agents::find_by_name(&mut *db, pass.dag.workspace_id, name).await?;
         let found: Arc<[AgentDefinition]> = found.into_iter().filter(|agent| cache.holds(agent)).collect();
         cache.named.insert(name.clone(), found.clone());
         return Ok(found);
@@ -94,7 +94,7 @@ pub(super) async fn agents_for(
     if let Some(all) = &cache.all {
         return Ok(all.clone());
     }
-    let all = cache.read_all(db, wave).await?;
+    let all = cache.read_all(db, pass).await?;
     cache.all = Some(all.clone());
     Ok(all)
 }
@@ -102,29 +102,29 @@ pub(super) async fn agents_for(
 /// Applies the result of an agent or model that selected an agent.
 pub(super) async fn selection_ended(
     db: &mut PgConnection,
-    wave: &mut Wave<'_>,
+    pass: &mut Pass<'_>,
     task: &DagTask,
     end: &EndedRun,
 ) -> Result<(), sqlx::Error> {
-    let agents = agents_of(db, wave).await?;
+    let agents = agents_of(db, pass).await?;
     let name = match state_of(end) {
         RunState::Completed => select::answered(text_of(end), &agents),
         _ => None,
     };
-    let Some(selector) = wave.dag.selector_agent.as_deref() else {
-        return model_selection_ended(db, wave, task, &agents, name, end).await;
+    let Some(selector) = pass.dag.selector_agent.as_deref() else {
+        return model_selection_ended(db, pass, task, &agents, name, end).await;
     };
     match name.filter(|name| name != selector) {
         Some(name) => {
             let because = format!("selected by {selector}");
-            start_work(db, wave, task, &agents, &name, &because).await
+            start_work(db, pass, task, &agents, &name, &because).await
         }
         None => {
             let why = format!(
                 "the selector {selector} named no agent: {}",
                 shortened(text_of(end), 500)
             );
-            fail(db, wave, task, &why, None).await
+            fail(db, pass, task, &why, None).await
         }
     }
 }
@@ -132,17 +132,17 @@ pub(super) async fn selection_ended(
 /// Applies a model's selection. An unusable answer is ignored; the task proceeds.
 async fn model_selection_ended(
     db: &mut PgConnection,
-    wave: &mut Wave<'_>,
+    pass: &mut Pass<'_>,
     task: &DagTask,
     agents: &[AgentDefinition],
     name: Option<String>,
     end: &EndedRun,
 ) -> Result<(), sqlx::Error> {
     if state_of(end) == RunState::Cancelled {
-        return fail(db, wave, task, "its run was cancelled", None).await;
+        return fail(db, pass, task, "its run was cancelled", None).await;
     }
     let model = end.model.as_deref().unwrap_or("a model");
-    let (name, because) = match (name, select::choose(wave.dag, task, agents)) {
+    let (name, because) = match (name, select::choose(pass.dag, task, agents)) {
         (Some(name), Choice::Tie { among, .. }) if among.contains(&name) => {
             (name, format!("several match equally; selected by {model}"))
         }
@@ -154,27 +154,27 @@ async fn model_selection_ended(
         ) => (else_agent, format!("{because}; {model} selected none of them")),
         // Agents were added or deleted meanwhile.
         (_, Choice::Agent { name, because }) => (name, because),
-        (_, Choice::Ask { .. }) => return fail(db, wave, task, "no agent was selected", None).await,
-        (_, Choice::None(why)) => return fail(db, wave, task, &why, None).await,
+        (_, Choice::Ask { .. }) => return fail(db, pass, task, "no agent was selected", None).await,
+        (_, Choice::None(why)) => return fail(db, pass, task, &why, None).await,
     };
-    start_work(db, wave, task, agents, &name, &because).await
+    start_work(db, pass, task, agents, &name, &because).await
 }
 
 async fn start_work(
     db: &mut PgConnection,
-    wave: &mut Wave<'_>,
+    pass: &mut Pass<'_>,
     task: &DagTask,
     agents: &[AgentDefinition],
     name: &str,
     because: &str,
 ) -> Result<(), sqlx::Error> {
-    let input = Inputs::of(db, wave.dag, std::slice::from_ref(task)).await?.work(task);
-    start(db, wave, task, agents, name, because, TaskRole::Work, &input).await
+    let input = Inputs::of(db, pass.dag, std::slice::from_ref(task)).await?.work(task);
+    start(db, pass, task, agents, name, because, TaskRole::Work, &input).await
 }
 
 /// Asks a model to select a task's agent: a run without an agent and without tools.
-pub(super) fn ask_model(wave: &mut Wave<'_>, task: &DagTask, model: &str, among: &[&AgentDefinition]) {
-    wave.start(Start {
+pub(super) fn ask_model(pass: &mut Pass<'_>, task: &DagTask, model: &str, among: &[&AgentDefinition]) {
+    pass.start(Start {
         run_id: ids::new(),
         task: task.clone(),
         role: TaskRole::Select,

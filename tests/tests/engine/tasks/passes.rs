@@ -1,4 +1,4 @@
-//! Passes over a DAG: they settle what has ended by then, whoever was to settle it, and each end once.
+//! Passes over a DAG: they settle all runs that have ended by then, also those of dead workers, and each once.
 
 use rejoin_commands::{ChangeDag, DagChange};
 use rejoin_tests::app::{AppOptions, Process, TestApp};
@@ -11,6 +11,13 @@ use super::dags::{ended, path, task};
 
 /// Tasks that may run at the same time.
 const WIDTH: usize = 6;
+
+fn without_workers() -> AppOptions {
+    AppOptions {
+        workers: 0,
+        ..AppOptions::default()
+    }
+}
 
 /// A DAG of tasks, and one that waits for all of them. No worker runs.
 async fn wide(app: &TestApp) -> Value {
@@ -56,11 +63,7 @@ async fn pass(app: &TestApp, dag: &Value) {
 /// Invariant I12.
 #[tokio::test]
 async fn a_dag_goes_on_if_its_worker_died_before_the_pass() {
-    let app = TestApp::with(AppOptions {
-        workers: 0,
-        ..AppOptions::default()
-    })
-    .await;
+    let app = TestApp::with(without_workers()).await;
     let dag = wide(&app).await;
     end_runs(&app).await;
     app.model.on("# Whole", [Reply::text("the whole")]);
@@ -77,11 +80,7 @@ async fn a_dag_goes_on_if_its_worker_died_before_the_pass() {
 
 #[tokio::test]
 async fn one_pass_settles_all_ends_and_another_finds_nothing() {
-    let app = TestApp::with(AppOptions {
-        workers: 0,
-        ..AppOptions::default()
-    })
-    .await;
+    let app = TestApp::with(without_workers()).await;
     let dag = wide(&app).await;
     end_runs(&app).await;
     pass(&app, &dag).await;
@@ -101,17 +100,13 @@ async fn one_pass_settles_all_ends_and_another_finds_nothing() {
 }
 
 /// Statements of a pass that settles tasks and starts one.
-const PASS_MAX: i64 = 36;
+const PASS_MAX: i64 = 30;
 
 /// A count is exact, unlike a duration, so it may be asserted.
 #[tokio::test]
 async fn a_pass_has_as_many_statements_for_many_tasks_as_for_few() {
     let (_server, db) = support::with_counted_statements().await;
-    let none = AppOptions {
-        workers: 0,
-        ..AppOptions::default()
-    };
-    let app = TestApp::over(db, none).await;
+    let app = TestApp::over(db, without_workers()).await;
     app.agent("worker", &[]).await;
     let mut counts = Vec::new();
     // The first one warms up: what is prepared once counts once.
@@ -139,11 +134,7 @@ async fn a_pass_has_as_many_statements_for_many_tasks_as_for_few() {
 /// Two passes at the same moment: the second waits for the DAG's lock, and finds what the first one has left.
 #[tokio::test]
 async fn passes_at_the_same_moment_start_a_join_once() {
-    let app = TestApp::with(AppOptions {
-        workers: 0,
-        ..AppOptions::default()
-    })
-    .await;
+    let app = TestApp::with(without_workers()).await;
     let dag = wide(&app).await;
     end_runs(&app).await;
     futures::future::join_all((0..4).map(|_| pass(&app, &dag))).await;

@@ -1,7 +1,6 @@
 //! With a warm cache, a turn on a cell asks the directory nothing.
 
 use rejoin_api::ApiConfig;
-use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
 use rejoin_identity::cells::moving::{self, Databases, Limits, Phase};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::kinds;
@@ -22,18 +21,7 @@ fn read_once(config: &mut ApiConfig) {
 
 #[tokio::test]
 async fn a_warm_turn_on_a_cell_asks_the_directory_nothing() {
-    let options = PostgresOptions {
-        extra_settings: vec![("shared_preload_libraries".into(), "pg_stat_statements".into())],
-        ..PostgresOptions::ephemeral()
-    };
-    let server = PrivatePostgres::start(options)
-        .await
-        .expect("a PostgreSQL with pg_stat_statements: Debian's package postgresql has it");
-    let directory = support::on_server(&server).await;
-    sqlx::query("create extension pg_stat_statements")
-        .execute(&directory.pool)
-        .await
-        .expect("the extension");
+    let (_server, directory) = support::with_counted_statements().await;
     let cell = support::database().await;
     let url = UrlFile::new(&cell.url);
     add(&directory, &url).await;

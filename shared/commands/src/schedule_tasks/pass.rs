@@ -40,15 +40,15 @@ pub(super) struct Start {
     pub placement: Option<StepPlacement>,
 }
 
-/// A pass. The caller holds the DAG's lock, and calls [`Wave::publish`] before it commits.
-pub(crate) struct Wave<'a> {
+/// A pass. The caller holds the DAG's lock, and calls [`Pass::publish`] before it commits.
+pub(crate) struct Pass<'a> {
     pub(crate) dag: &'a Dag,
-    /// Completed tasks and their summaries, until [`Wave::write_completed`].
+    /// Completed tasks and their summaries, until [`Pass::write_completed`].
     completed: (Vec<Uuid>, Vec<String>),
-    /// Until [`Wave::write_started`].
+    /// Until [`Pass::write_started`].
     starts: Vec<Start>,
     has_started: bool,
-    /// Tasks whose rows have changed since the last [`Wave::publish`].
+    /// Tasks whose rows have changed since the last [`Pass::publish`].
     changed: BTreeSet<Uuid>,
     /// Sessions that begin, and runs whose sessions end.
     begun: Vec<NewSession>,
@@ -58,7 +58,7 @@ pub(crate) struct Wave<'a> {
     membership: Option<Membership>,
 }
 
-impl<'a> Wave<'a> {
+impl<'a> Pass<'a> {
     pub(crate) fn of(dag: &'a Dag) -> Self {
         Self {
             dag,
