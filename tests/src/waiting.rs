@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use sqlx::PgPool;
+
 /// Timeout of any condition that a test waits for.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
@@ -19,4 +21,18 @@ pub async fn wait_for<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// Waits until a statement in the pool's database waits for a lock.
+pub async fn wait_for_a_lock(pool: &PgPool) {
+    wait_for("a statement to wait for a lock", async || {
+        let waits: bool = sqlx::query_scalar(
+            "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')",
+        )
+        .fetch_one(pool)
+        .await
+        .expect("pg_stat_activity is readable");
+        waits.then_some(())
+    })
+    .await;
 }

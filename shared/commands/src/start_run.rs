@@ -155,11 +155,13 @@ impl StartRun<'_> {
             .map(|(role, content)| (ids::new(), (*role).to_owned(), content.clone()))
             .collect();
         let (types, data) = log::columns(events);
-        let context = self.turn(before, started).map(|turn| turn.context.to_json());
+        let turn = self.turn(before, started);
+        let context = turn.map(|turn| turn.context.to_json());
+        let context_before = turn.map(|turn| turn.before.clone());
         let of_conversation = context.as_ref().and(before.conversation_id);
         run_query!(
             "select",
-            "from kb.start_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+            "from kb.start_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
             before.id,
             self.attempt,
             before.log_id,
@@ -176,7 +178,8 @@ impl StartRun<'_> {
             context as _,
             self.model,
             self.agent_name,
-            self.part.as_ref().map(|part| json!(part)) as _
+            self.part.as_ref().map(|part| json!(part)) as _,
+            context_before as _
         )
         .fetch_optional(db)
         .await

@@ -168,6 +168,8 @@ impl Shift {
 #[derive(Debug, Clone)]
 pub struct TurnContext {
     pub context: Context,
+    /// The conversation's context that it was derived from, as stored. Null: none.
+    pub before: Value,
     /// The context of the previous turn.
     pub last_turn: Option<Value>,
     /// An estimate.

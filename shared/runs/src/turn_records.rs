@@ -15,8 +15,8 @@ use crate::prices::ModelPrice;
 /// The records of a run's turn. All are empty for a run without a conversation and options.
 #[derive(Debug, Clone, Default)]
 pub struct TurnRecords {
-    /// The conversation's context before the turn.
-    pub context: Option<Context>,
+    /// The conversation's context before the turn, as stored. Null: none.
+    pub context: Value,
     /// The context of its previous turn.
     pub last_turn: Option<Value>,
     /// What is stored with the message besides its text.
@@ -47,9 +47,9 @@ pub struct HistoryMessage {
 }
 
 impl TurnRecords {
-    /// The change of the context that came with the message.
-    pub fn patch(&self) -> ContextPatch {
-        ContextPatch::stored(self.metadata.get("attachedContext"))
+    /// The conversation's context with the change that came with the message.
+    pub fn turn_context(&self) -> Option<Context> {
+        ContextPatch::stored(self.metadata.get("attachedContext")).apply_to(Context::stored(Some(&self.context)))
     }
 
     /// Returns whether a summary may be due after the turn, which adds a message and its answer.
@@ -122,7 +122,7 @@ pub async fn of_run(db: impl PgExecutor<'_>, run_id: Uuid, history: i64) -> Resu
         None => history,
     };
     Ok(TurnRecords {
-        context: Context::stored(row.context.as_ref()),
+        context: row.context.unwrap_or_default(),
         last_turn: row.last_turn,
         metadata: row.metadata.unwrap_or_default(),
         compressed: (|| {

@@ -105,17 +105,21 @@ export const About = memo(function About({ id, contextType, focus: named, contex
   const queries = useQueryClient();
   const [isChoosing, setChoosing] = useState(false);
   const [error, setError] = useState<unknown>(null);
+  // Shown until the server has it, or has refused it.
+  const [chosenType, setChosenType] = useState<string>();
   const stored = useStored(id, { contextType, focus: named });
   const focus = (stored.data?.projectFocus ?? null) as ProjectFocus | null;
   const set = async (about: { contextType?: string; projectFocus?: ProjectFocus }) => {
     try {
       setError(null);
+      setChosenType(about.contextType);
       await api(`/api/conversations/${id}`, { method: 'PATCH', body: about });
       setChoosing(false);
     } catch (refusal) {
       setError(refusal);
     }
     await queries.invalidateQueries({ queryKey: ['conversation', id] });
+    setChosenType(undefined);
   };
   return (
     <div className="about" role="group" aria-label={t('Conversation context')}>
@@ -139,7 +143,7 @@ export const About = memo(function About({ id, contextType, focus: named, contex
       <select
         aria-label={t('Context')}
         className="small"
-        value={stored.data?.contextType ?? ''}
+        value={chosenType ?? stored.data?.contextType ?? ''}
         onChange={(event) => void set({ contextType: event.target.value })}
       >
         {stored.data?.contextType ? null : (

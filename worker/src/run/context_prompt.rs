@@ -20,11 +20,7 @@ pub struct ContextPrompt {
 pub async fn of(services: &Services, run: &Run, records: &TurnRecords) -> Result<Option<ContextPrompt>, sqlx::Error> {
     let db = &services.db.pool_sqlx;
     let (context, last_turn, is_turn) = match (run.conversation_id, run.message_id) {
-        (Some(_), Some(_)) if !run.is_sub_agent() => (
-            records.patch().apply_to(records.context.clone()),
-            records.last_turn.clone(),
-            true,
-        ),
+        (Some(_), Some(_)) if !run.is_sub_agent() => (records.turn_context(), records.last_turn.clone(), true),
         (_, _) => (run.about(), None, false),
     };
     let Some(mut context) = context else {
@@ -44,6 +40,7 @@ pub async fn of(services: &Services, run: &Run, records: &TurnRecords) -> Result
     }
     let turn = is_turn.then(|| TurnContext {
         context,
+        before: records.context.clone(),
         last_turn,
         // Of all initial messages, known later.
         usage: Value::Null,

@@ -3,11 +3,13 @@
 use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
-use rejoin_runs::contexts::ContextType;
+use rejoin_event_log::log;
+use rejoin_runs::contexts::{self, ContextPatch, ContextType};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, kinds, of_kind, text};
 use rejoin_tests::model_server::{Reply, sent};
 use rejoin_tests::projects::focus;
+use rejoin_tests::waiting::wait_for_a_lock;
 use rejoin_tools::arguments::{self, Parameter};
 use rejoin_tools::registry::Registry;
 use rejoin_tools::{Tool, ToolContext, ToolError, ToolSpec};
@@ -234,6 +236,55 @@ async fn the_newest_word_on_what_it_is_about_wins() {
     // A conversation that never had a context publishes none.
     let events = json_of(&client.ask(Some(agent), "x").await);
     assert!(of_kind(&events, "context_usage").is_empty() && of_kind(&events, "last_turn_context").is_empty());
+}
+
+#[tokio::test]
+async fn a_context_chosen_while_a_turn_begins_is_kept() {
+    let mut app = TestApp::start().await;
+    let agent = app.agent("helper", &[]).await;
+    let (moon, mars) = (project(&app, "Moon").await, project(&app, "Mars").await);
+    app.model.always("x", Reply::text("ok"));
+    let client = app.client();
+    let ask = async |body: Value| {
+        let body = json!({"message": "x", "agentDefinitionId": agent, "conversationId": body["conversationId"],
+                          "contextType": body["contextType"], "projectFocus": body["projectFocus"]});
+        client.post_message(body).await
+    };
+    let first = ask(json!({"contextType": "project", "projectFocus": focus(moon, "")})).await;
+    app.wait_until_idle().await;
+    let conversation: Uuid = first["conversationId"].as_str().unwrap().parse().unwrap();
+    let path = format!("/api/conversations/{conversation}");
+
+    let to_mars = ContextPatch::of(Some("project_audit"), Some(&focus(mars, "Mars"))).unwrap();
+    let to_moon = ContextPatch::of(Some("project"), Some(&focus(moon, "Moon"))).unwrap();
+    for (message, chosen, expected) in [
+        (json!({}), to_mars, ("project_audit", focus(mars, "Mars"))),
+        (
+            json!({"contextType": "calendar"}),
+            to_moon,
+            ("project", focus(moon, "Moon")),
+        ),
+    ] {
+        let mut message = message;
+        message["conversationId"] = conversation.to_string().into();
+        app.crash_workers();
+        ask(message).await;
+        let mut choice = rejoin_db::begin(&app.db.pool).await.unwrap();
+        log::lock(&mut choice, conversation).await.unwrap();
+        // The turn has read the context when it waits for the log.
+        app.add_worker();
+        wait_for_a_lock(&app.db.pool).await;
+        contexts::patch_conversation(&mut choice, conversation, chosen)
+            .await
+            .unwrap();
+        choice.commit().await.unwrap();
+        app.wait_until_idle().await;
+        let (_, detail) = client.get(&path).await;
+        assert_eq!(
+            (detail["contextType"].as_str().unwrap(), &detail["projectFocus"]),
+            (expected.0, &expected.1)
+        );
+    }
 }
 
 /// Requirements: E20, E21, E22, E27, E51, E52.

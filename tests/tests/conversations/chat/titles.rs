@@ -227,17 +227,24 @@ async fn a_failing_model_leaves_the_title_and_the_turn_as_they_are() {
     app.model
         .on_request(asks_for_title, std::iter::repeat_n(Reply::status(500), 4));
     let path = begin(&app, "Is it safe?").await;
-    support::wait_for("the job to wait for its next attempt", async || {
-        let due = sqlx::query(
-            "update queue.jobs set run_at = now()
+    let due = support::wait_for("the job to wait for its next attempt", async || {
+        sqlx::query_scalar::<_, i64>(
+            "select id from queue.jobs
              where kind = 'title' and state = 'available' and attempt = 1 and run_at > now() and last_error is not null",
-        );
-        (due.execute(&app.db.pool).await.unwrap().rows_affected() == 1).then_some(())
+        )
+        .fetch_optional(&app.db.pool)
+        .await
+        .unwrap()
     })
     .await;
     assert_eq!(conversation(&app, &path).await["title"], "Is it safe?");
     app.model
         .on_request(asks_for_title, [Reply::text("Safety of upgrades")]);
+    sqlx::query("update queue.jobs set run_at = now() where id = $1")
+        .bind(due)
+        .execute(&app.db.pool)
+        .await
+        .unwrap();
     title_becomes(&app, &path, "Safety of upgrades").await;
     assert_eq!(ended(&app, 2).await, ["completed"; 2]);
 }

@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use rejoin_tests::jobs::{LEASE, add, claim, end, ended, job, kinds, time_passes};
-use rejoin_tests::support::{self, TestDatabase, wait_for};
+use rejoin_tests::support::{self, TestDatabase};
 
 /// SQLSTATE of a lock that was not acquired within `lock_timeout`.
 pub(super) const LOCK_NOT_AVAILABLE: &str = "55P03";
@@ -66,19 +66,6 @@ pub(super) async fn takeover(db: &TestDatabase, run_id: Uuid) -> Result<u64, Str
 
 pub(super) async fn run(db: &mut PgConnection, sql: &'static str) {
     sqlx::query(sql).execute(db).await.expect(sql);
-}
-
-pub(super) async fn wait_for_a_lock(db: &TestDatabase) {
-    wait_for("somebody to wait for a lock", async || {
-        let waits: bool = sqlx::query_scalar(
-            "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')",
-        )
-        .fetch_one(&db.pool)
-        .await
-        .unwrap();
-        waits.then_some(())
-    })
-    .await;
 }
 
 #[tokio::test]

@@ -11,9 +11,10 @@ use rejoin_types::events::{Event, Kind};
 use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 
-use super::lease_fencing::{LOCK_NOT_AVAILABLE, expire, post, run, takeover, wait_for_a_lock};
+use super::lease_fencing::{LOCK_NOT_AVAILABLE, expire, post, run, takeover};
 use rejoin_tests::jobs::claim;
 use rejoin_tests::support::{self, TestDatabase};
+use rejoin_tests::waiting::wait_for_a_lock;
 
 fn stream(posted: &Posted, attempt: i32) -> Arc<RunStream> {
     Arc::new(RunStream {
@@ -114,7 +115,7 @@ async fn a_writer_locks_out_a_takeover_and_waits_for_the_log() {
         let (writer, run_stream) = (writer.clone(), run_stream.clone());
         async move { writer.flush(&run_stream).await }
     });
-    wait_for_a_lock(&db).await;
+    wait_for_a_lock(&db.pool).await;
     assert_eq!(
         takeover(&db, posted.run_id).await,
         Err(LOCK_NOT_AVAILABLE.to_owned()),
@@ -155,7 +156,7 @@ async fn concurrent_appends_to_a_log_wait_for_each_other() {
             second.commit().await
         }
     });
-    wait_for_a_lock(&db).await;
+    wait_for_a_lock(&db.pool).await;
     first.commit().await.unwrap();
     waits.await.expect("no panic").expect("it is appended");
     assert_eq!(tokens(&db, &posted).await, ["first", "second"]);
