@@ -3,13 +3,21 @@
 
 /// What to show of a piece of text.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum Shown<'a> {
     /// The client has it already.
     Nothing,
     /// It continues what the client has.
-    More(String),
+    More(&'a str),
     /// The new text differs from what the client has: end that part, and begin another one with this text.
-    Replaced(String),
+    Replaced { shown: String, text: String },
+}
+
+/// A complete part.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Finished {
+    pub text: String,
+    /// Some: the client was shown more than the text; end that part, and begin another one with the text.
+    pub shown: Option<String>,
 }
 
 /// The text of the part that is being written.
@@ -22,27 +30,26 @@ pub struct ShownText {
 
 impl ShownText {
     /// Takes the next piece.
-    pub fn add(&mut self, piece: &str) -> Shown {
+    pub fn add<'a>(&mut self, piece: &'a str) -> Shown<'a> {
         let ahead = &self.shown[self.confirmed..];
         if ahead.is_empty() {
             self.shown.push_str(piece);
             self.confirmed = self.shown.len();
-            return Shown::More(piece.to_owned());
+            return Shown::More(piece);
         }
         if ahead.starts_with(piece) {
             self.confirmed += piece.len();
             return Shown::Nothing;
         }
         if let Some(rest) = piece.strip_prefix(ahead) {
-            let rest = rest.to_owned();
-            self.shown.push_str(&rest);
+            self.shown.push_str(rest);
             self.confirmed = self.shown.len();
             return Shown::More(rest);
         }
-        let replaced = format!("{}{piece}", &self.shown[..self.confirmed]);
-        self.shown.clone_from(&replaced);
-        self.confirmed = self.shown.len();
-        Shown::Replaced(replaced)
+        let text = format!("{}{piece}", &self.shown[..self.confirmed]);
+        let shown = std::mem::replace(&mut self.shown, text.clone());
+        self.confirmed = text.len();
+        Shown::Replaced { shown, text }
     }
 
     /// The attempt that wrote it was lost; its successor writes it again, from the part's beginning.
@@ -55,11 +62,20 @@ impl ShownText {
         &self.shown
     }
 
-    /// The part is complete. Some: the client was shown more than the text; end that part, and begin another one with this text.
-    pub fn finish(&mut self) -> Option<String> {
-        let text = std::mem::take(&mut self.shown);
+    /// The part is complete.
+    pub fn finish(&mut self) -> Finished {
+        let shown = std::mem::take(&mut self.shown);
         let confirmed = std::mem::take(&mut self.confirmed);
-        (confirmed < text.len()).then(|| text[..confirmed].to_owned())
+        if confirmed == shown.len() {
+            return Finished {
+                text: shown,
+                shown: None,
+            };
+        }
+        Finished {
+            text: shown[..confirmed].to_owned(),
+            shown: Some(shown),
+        }
     }
 }
 
@@ -70,14 +86,18 @@ mod tests {
     #[test]
     fn the_same_words_are_not_shown_twice() {
         let mut text = ShownText::default();
-        assert_eq!(text.add("Hel"), Shown::More("Hel".into()));
-        assert_eq!(text.add("lo w"), Shown::More("lo w".into()));
+        assert_eq!(text.add("Hel"), Shown::More("Hel"));
+        assert_eq!(text.add("lo w"), Shown::More("lo w"));
         text.reset();
         assert_eq!(text.add("He"), Shown::Nothing);
-        assert_eq!(text.add("llo wor"), Shown::More("or".into()));
-        assert_eq!(text.add("ld"), Shown::More("ld".into()));
+        assert_eq!(text.add("llo wor"), Shown::More("or"));
+        assert_eq!(text.add("ld"), Shown::More("ld"));
         assert_eq!(text.text(), "Hello world");
-        assert_eq!(text.finish(), None);
+        let finished = Finished {
+            text: "Hello world".into(),
+            shown: None,
+        };
+        assert_eq!(text.finish(), finished);
     }
 
     #[test]
@@ -86,7 +106,11 @@ mod tests {
         text.add("Hello");
         text.reset();
         assert_eq!(text.add("He"), Shown::Nothing);
-        assert_eq!(text.add("y"), Shown::Replaced("Hey".into()));
+        let replaced = Shown::Replaced {
+            shown: "Hello".into(),
+            text: "Hey".into(),
+        };
+        assert_eq!(text.add("y"), replaced);
         assert_eq!(text.text(), "Hey");
     }
 
@@ -96,6 +120,10 @@ mod tests {
         text.add("Hello");
         text.reset();
         text.add("Hell");
-        assert_eq!(text.finish(), Some("Hell".into()));
+        let finished = Finished {
+            text: "Hell".into(),
+            shown: Some("Hello".into()),
+        };
+        assert_eq!(text.finish(), finished);
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::chunks::Chunks;
-use crate::shown_text::{Shown, ShownText};
+use crate::shown_text::{Finished, Shown, ShownText};
 
 /// The name in `providerMetadata` under which the server's own remarks are.
 const SERVER: &str = "rejoin";
@@ -64,15 +64,14 @@ impl Words {
     }
 
     fn show(&mut self, piece: &str, chunks: &mut Chunks) {
-        let text = match self.shown.add(piece) {
-            Shown::Nothing => return,
-            Shown::More(text) => text,
-            Shown::Replaced(text) => {
+        match self.shown.add(piece) {
+            Shown::Nothing => {}
+            Shown::More(text) => self.write(text, chunks),
+            Shown::Replaced { text, .. } => {
                 self.abandon(chunks);
-                text
+                self.write(&text, chunks);
             }
-        };
-        self.write(&text, chunks);
+        }
     }
 
     fn write(&mut self, text: &str, chunks: &mut Chunks) {
@@ -119,17 +118,13 @@ impl Words {
     /// The step is stored, or the run has ended. Returns its words.
     pub fn finish(&mut self, chunks: &mut Chunks) -> String {
         self.release(chunks);
-        let whole = self.shown.text().to_owned();
-        let text = match self.shown.finish() {
-            None => whole,
-            Some(text) => {
-                self.abandon(chunks);
-                if !text.is_empty() {
-                    self.write(&text, chunks);
-                }
-                text
+        let Finished { text, shown } = self.shown.finish();
+        if shown.is_some() {
+            self.abandon(chunks);
+            if !text.is_empty() {
+                self.write(&text, chunks);
             }
-        };
+        }
         self.close(chunks);
         text
     }

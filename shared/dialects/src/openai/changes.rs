@@ -1,23 +1,26 @@
 //! What a run's events change for a client, in the words that both protocols share.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use uuid::Uuid;
 
 /// What an event changes for the client.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Change {
+pub enum Change<'a> {
     /// The response begins.
     Created,
     /// A worker has begun it, or continues it.
     InProgress,
-    Text(String),
-    /// The text shown since the last end of one is complete.
-    TextDone,
-    /// That text is not part of the answer: its worker was lost, and the step was written again in other words.
-    TextAbandoned,
+    /// The text goes on, or begins.
+    Text(Cow<'a, str>),
+    /// The text shown since the last end of one is complete: this one.
+    TextDone(Cow<'a, str>),
+    /// That text, this one, is not part of the answer: its worker was lost, and the step was written again in other words.
+    TextAbandoned(String),
     /// All texts of the response are not part of the answer; this is its text.
-    Rewritten(String),
-    Reasoning(String),
+    Rewritten(&'a str),
+    Reasoning(Cow<'a, str>),
     ReasoningDone,
     CallStarted(Call),
     CallDone {

@@ -90,22 +90,22 @@ impl Chat {
         })
     }
 
-    fn change(&mut self, change: Change, out: &mut Vec<u8>) {
+    fn change(&mut self, change: Change<'_>, out: &mut Vec<u8>) {
         match change {
             Change::Created => self.chunk(&json!({"role": "assistant", "content": "", "refusal": null}), None, out),
             Change::Text(text) => {
                 self.text.push_str(&text);
                 self.chunk(&json!({"content": text}), None, out);
             }
-            Change::TextDone => self.text_before = self.text.len(),
-            Change::TextAbandoned => {
+            Change::TextDone(_) => self.text_before = self.text.len(),
+            Change::TextAbandoned(_) => {
                 self.text.truncate(self.text_before);
                 self.chunk(&json!({"content": PARAGRAPH}), None, out);
             }
             Change::Rewritten(text) => {
                 self.chunk(&json!({"content": format!("{PARAGRAPH}{text}")}), None, out);
                 self.text_before = text.len();
-                self.text = text;
+                text.clone_into(&mut self.text);
             }
             Change::Function {
                 question,

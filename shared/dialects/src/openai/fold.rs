@@ -14,7 +14,7 @@ use super::changes::{Call, Change, End, Failure, Usage};
 use super::ids::ResponseId;
 use super::items;
 use super::settings::Settings;
-use crate::shown_text::{Shown, ShownText};
+use crate::shown_text::{Finished, Shown, ShownText};
 
 /// The interaction of a question that a client answers by a function's output.
 const CLIENT_TOOL: &str = "client_tool";
@@ -55,10 +55,8 @@ pub struct Fold {
     is_created: bool,
     is_over: bool,
     step: Step,
-    /// The run's text, as the log has it.
+    /// The run's text before the step, as the log has it.
     text: String,
-    /// Its length at the beginning of the step.
-    text_before_step: usize,
     /// Its length at the beginning of the response.
     text_before: usize,
     calls: HashMap<String, Call>,
@@ -88,7 +86,6 @@ impl Fold {
             is_over: false,
             step: Step::default(),
             text: String::new(),
-            text_before_step: 0,
             text_before: 0,
             calls: HashMap::new(),
             functions: HashMap::new(),
@@ -150,24 +147,28 @@ impl Fold {
     }
 
     /// Takes the next event of the run, and returns what it changes for the response's client.
-    pub fn apply(&mut self, event: &Value) -> Vec<Change> {
-        let mut changes = Vec::new();
-        self.changed(&mut changes, |fold, changes| fold.take(event, changes));
-        changes
+    pub fn apply<'a>(&mut self, event: &'a Value) -> Vec<Change<'a>> {
+        self.changes(|fold, changes| fold.take(event, changes))
     }
 
-    /// The same for a piece of an answer; the changes go to an empty list.
-    pub fn apply_token(&mut self, token: &Token<'_>, changes: &mut Vec<Change>) {
-        self.changed(changes, |fold, changes| {
+    /// The same for a piece of an answer.
+    pub fn apply_token<'a>(&mut self, token: &'a Token<'_>) -> Vec<Change<'a>> {
+        self.changes(|fold, changes| {
             if token.parent_run_id.is_none() {
                 fold.token(&token.token, changes);
             }
-        });
+        })
     }
 
-    fn changed(&mut self, changes: &mut Vec<Change>, take: impl FnOnce(&mut Self, &mut Vec<Change>)) {
+    /// The text that the client has of the step being written.
+    pub fn shown_text(&self) -> &str {
+        self.step.text.text()
+    }
+
+    fn changes<'a>(&mut self, take: impl FnOnce(&mut Self, &mut Vec<Change<'a>>)) -> Vec<Change<'a>> {
+        let mut changes = Vec::new();
         if self.is_over {
-            return;
+            return changes;
         }
         let is_shown = self.is_active;
         if is_shown && !self.is_created {
@@ -177,15 +178,16 @@ impl Fold {
                 changes.push(Change::InProgress);
             }
         }
-        take(self, changes);
+        take(self, &mut changes);
         if !is_shown {
             changes.clear();
         }
+        changes
     }
 
-    fn take(&mut self, event: &Value, changes: &mut Vec<Change>) {
+    fn take<'a>(&mut self, event: &'a Value, changes: &mut Vec<Change<'a>>) {
         let is_root = event["parentRunId"].is_null();
-        let text = |name: &str| event[name].as_str().unwrap_or_default();
+        let text = |name: &str| -> &'a str { event[name].as_str().unwrap_or_default() };
         match text("type") {
             // Sub-agents ask, and wait, for the same client.
             "question" => self.ask(event, changes),
@@ -218,7 +220,7 @@ impl Fold {
         }
     }
 
-    fn message(&mut self, message: &Value, event: &Value, changes: &mut Vec<Change>) {
+    fn message<'a>(&mut self, message: &'a Value, event: &Value, changes: &mut Vec<Change<'a>>) {
         if message["role"] == "user" {
             if self.settings.is_none() {
                 self.settings = Settings::of_message(event);
@@ -234,18 +236,16 @@ impl Fold {
         if let Some(rest) = stored.strip_prefix(self.text.as_str()) {
             // An agent that calls no model has written nothing before.
             if !rest.is_empty() {
-                changes.extend([Change::Text(rest.to_owned()), Change::TextDone]);
+                changes.extend([Change::Text(rest.into()), Change::TextDone(rest.into())]);
             }
         } else {
             let before = &self.text[..self.text_before];
-            let own = stored.strip_prefix(before).unwrap_or(stored);
-            changes.push(Change::Rewritten(own.to_owned()));
+            changes.push(Change::Rewritten(stored.strip_prefix(before).unwrap_or(stored)));
         }
         stored.clone_into(&mut self.text);
     }
 
-    fn token(&mut self, piece: &str, changes: &mut Vec<Change>) {
-        self.text.push_str(piece);
+    fn token<'a>(&mut self, piece: &'a str, changes: &mut Vec<Change<'a>>) {
         match self.words {
             WordsMode::Safe => self.step.held_text.push_str(piece),
             WordsMode::Live => {
@@ -255,15 +255,17 @@ impl Fold {
                 }
                 match shown {
                     Shown::Nothing => {}
-                    Shown::More(more) => changes.push(Change::Text(more)),
-                    Shown::Replaced(text) => changes.extend([Change::TextAbandoned, Change::Text(text)]),
+                    Shown::More(more) => changes.push(Change::Text(more.into())),
+                    Shown::Replaced { shown, text } => {
+                        changes.extend([Change::TextAbandoned(shown), Change::Text(text.into())]);
+                    }
                 }
                 self.step.has_text = true;
             }
         }
     }
 
-    fn reason(&mut self, piece: &str, changes: &mut Vec<Change>) {
+    fn reason<'a>(&mut self, piece: &'a str, changes: &mut Vec<Change<'a>>) {
         let step = &mut self.step;
         match self.words {
             WordsMode::Safe => step.held_reasoning.push_str(piece),
@@ -272,15 +274,17 @@ impl Fold {
             WordsMode::Live => {
                 match step.reasoning.add(piece) {
                     Shown::Nothing => {}
-                    Shown::More(more) => changes.push(Change::Reasoning(more)),
-                    Shown::Replaced(text) => changes.extend([Change::ReasoningDone, Change::Reasoning(text)]),
+                    Shown::More(more) => changes.push(Change::Reasoning(more.into())),
+                    Shown::Replaced { text, .. } => {
+                        changes.extend([Change::ReasoningDone, Change::Reasoning(text.into())]);
+                    }
                 }
                 step.has_reasoning = true;
             }
         }
     }
 
-    fn end_reasoning(&mut self, changes: &mut Vec<Change>) {
+    fn end_reasoning(&mut self, changes: &mut Vec<Change<'_>>) {
         let step = &mut self.step;
         if std::mem::take(&mut step.has_reasoning) {
             step.has_reasoned = true;
@@ -291,7 +295,6 @@ impl Fold {
     }
 
     fn reset(&mut self) {
-        self.text.truncate(self.text_before_step);
         let step = &mut self.step;
         step.is_repeated = true;
         step.text.reset();
@@ -301,30 +304,32 @@ impl Fold {
     }
 
     /// The step is stored, or the run ends: its text is final.
-    fn end_step(&mut self, changes: &mut Vec<Change>) {
+    fn end_step(&mut self, changes: &mut Vec<Change<'_>>) {
         self.end_reasoning(changes);
         let mut step = std::mem::take(&mut self.step);
         if !step.held_reasoning.is_empty() {
-            changes.extend([Change::Reasoning(step.held_reasoning), Change::ReasoningDone]);
+            changes.extend([Change::Reasoning(step.held_reasoning.into()), Change::ReasoningDone]);
         }
         if !step.held_text.is_empty() {
-            changes.extend([Change::Text(step.held_text), Change::TextDone]);
+            step.text.add(&step.held_text);
+            step.has_text = true;
+            changes.push(Change::Text(step.held_text.into()));
         }
-        if step.has_text {
-            match step.text.finish() {
-                None => changes.push(Change::TextDone),
-                Some(text) => {
-                    changes.push(Change::TextAbandoned);
-                    if !text.is_empty() {
-                        changes.extend([Change::Text(text), Change::TextDone]);
-                    }
+        let Finished { text, shown } = step.text.finish();
+        self.text.push_str(&text);
+        match shown {
+            Some(shown) => {
+                changes.push(Change::TextAbandoned(shown));
+                if !text.is_empty() {
+                    changes.extend([Change::Text(text.clone().into()), Change::TextDone(text.into())]);
                 }
             }
+            None if step.has_text => changes.push(Change::TextDone(text.into())),
+            None => {}
         }
-        self.text_before_step = self.text.len();
     }
 
-    fn tool(&mut self, event: &Value, changes: &mut Vec<Change>) {
+    fn tool(&mut self, event: &Value, changes: &mut Vec<Change<'_>>) {
         let name = event["tool"].as_str().unwrap_or_default();
         let settings = self.settings.as_ref();
         if settings.is_some_and(|settings| settings.function_names().any(|function| function == name)) {
@@ -371,7 +376,7 @@ impl Fold {
         }
     }
 
-    fn ask(&mut self, event: &Value, changes: &mut Vec<Change>) {
+    fn ask(&mut self, event: &Value, changes: &mut Vec<Change<'_>>) {
         let Some(question) = event["questionId"].as_str().and_then(|id| id.parse::<Uuid>().ok()) else {
             return;
         };
@@ -421,7 +426,7 @@ impl Fold {
     }
 
     /// The run waits. If it waits for its client, the response ends.
-    fn wait(&mut self, event: &Value, changes: &mut Vec<Change>) {
+    fn wait(&mut self, event: &Value, changes: &mut Vec<Change<'_>>) {
         let questions = event["details"]["questions"].as_u64().unwrap_or_default();
         if (event["state"] != "waiting_on_user" && questions == 0) || self.asked.is_empty() {
             return;
@@ -442,7 +447,7 @@ impl Fold {
         }
     }
 
-    fn done(&mut self, status: &str, changes: &mut Vec<Change>) {
+    fn done(&mut self, status: &str, changes: &mut Vec<Change<'_>>) {
         self.end_step(changes);
         let end = match status {
             "completed" => End::Completed,

@@ -47,16 +47,12 @@ pub struct Responses {
     form: Form,
     fold: Fold,
     items: Vec<Item>,
-    /// The items that are being written.
+    /// The items that are being written. The text's has its words at its end.
     text: Option<usize>,
     /// What its frames have in common, once one is written.
     deltas: Option<TextDeltas>,
-    /// The text of that item so far, which its value has at its end.
-    written: String,
     reasoning: Option<usize>,
     status: &'static str,
-    /// Empty: kept for the changes of the next piece.
-    changes: Vec<Change>,
 }
 
 impl Responses {
@@ -69,10 +65,8 @@ impl Responses {
             items: Vec::new(),
             text: None,
             deltas: None,
-            written: String::new(),
             reasoning: None,
             status: "queued",
-            changes: Vec::new(),
         }
     }
 
@@ -98,7 +92,7 @@ impl Responses {
             .map(|(at, item)| {
                 let mut value = item.value.clone();
                 if self.text == Some(at) {
-                    value["content"][0]["text"] = json!(self.written);
+                    value["content"][0]["text"] = json!(self.fold.shown_text());
                 }
                 value
             })
@@ -165,7 +159,7 @@ impl Responses {
         })
     }
 
-    fn change(&mut self, change: Change, frames: &mut Frames<'_>) {
+    fn change(&mut self, change: Change<'_>, frames: &mut Frames<'_>) {
         match change {
             Change::Created => {
                 self.tell("response.created", frames);
@@ -178,19 +172,19 @@ impl Responses {
                 self.tell("response.in_progress", frames);
             }
             Change::Text(text) => self.write_text(&text, frames),
-            Change::TextDone => self.end_text("completed", frames),
-            Change::TextAbandoned => {
+            Change::TextDone(text) => self.end_text("completed", &text, frames),
+            Change::TextAbandoned(text) => {
                 if let Some(at) = self.text {
                     self.items[at].is_abandoned = true;
                 }
-                self.end_text("incomplete", frames);
+                self.end_text("incomplete", &text, frames);
             }
             Change::Rewritten(text) => {
                 for item in &mut self.items {
                     item.is_abandoned |= item.value["type"] == "message";
                 }
-                self.write_text(&text, frames);
-                self.end_text("completed", frames);
+                self.write_text(text, frames);
+                self.end_text("completed", text, frames);
             }
             Change::Reasoning(text) => self.write_reasoning(&text, frames),
             Change::ReasoningDone => self.end_reasoning(frames),
@@ -216,7 +210,7 @@ impl Responses {
             }
             Change::Question(words) => {
                 self.write_text(&words, frames);
-                self.end_text("completed", frames);
+                self.end_text("completed", &words, frames);
             }
             Change::Waits => self.end_response("completed", frames),
             Change::Ended(end) => self.end_response(
@@ -286,7 +280,6 @@ impl Responses {
             self.text = Some(at);
             at
         });
-        self.written.push_str(text);
         if let Some(number) = frames.next_number() {
             let deltas = self
                 .deltas
@@ -295,11 +288,11 @@ impl Responses {
         }
     }
 
-    fn end_text(&mut self, status: &str, frames: &mut Frames<'_>) {
+    fn end_text(&mut self, status: &str, text: &str, frames: &mut Frames<'_>) {
         let Some(at) = self.text.take() else { return };
         self.deltas = None;
         self.items[at].value["status"] = json!(status);
-        self.items[at].value["content"][0]["text"] = json!(std::mem::take(&mut self.written));
+        self.items[at].value["content"][0]["text"] = json!(text);
         let part = self.items[at].value["content"][0].clone();
         let done = json!({"content_index": 0, "text": part["text"], "logprobs": []});
         self.about(at, "response.output_text.done", done, frames);
@@ -398,7 +391,7 @@ impl Responses {
 }
 
 impl Responses {
-    fn write(&mut self, seq: i64, changes: impl IntoIterator<Item = Change>, out: &mut Vec<u8>) {
+    fn write(&mut self, seq: i64, changes: Vec<Change<'_>>, out: &mut Vec<u8>) {
         let after = match self.form {
             Form::Stream { after } => Some(after),
             Form::Document => None,
@@ -429,10 +422,8 @@ impl Renderer for Responses {
     }
 
     fn render_token(&mut self, seq: i64, token: &Token<'_>, out: &mut Vec<u8>) -> bool {
-        let mut changes = std::mem::take(&mut self.changes);
-        self.fold.apply_token(token, &mut changes);
-        self.write(seq, changes.drain(..), out);
-        self.changes = changes;
+        let changes = self.fold.apply_token(token);
+        self.write(seq, changes, out);
         true
     }
 
