@@ -25,14 +25,19 @@ pub async fn wait_for<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<
 
 /// Waits until a statement in the pool's database waits for a lock.
 pub async fn wait_for_a_lock(pool: &PgPool) {
-    wait_for("a statement to wait for a lock", async || {
-        let waits: bool = sqlx::query_scalar(
-            "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')",
+    wait_for_locks(pool, 1).await;
+}
+
+/// The same with this number of statements.
+pub async fn wait_for_locks(pool: &PgPool, statements: i64) {
+    wait_for("statements to wait for locks", async || {
+        let waiting: i64 = sqlx::query_scalar(
+            "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
         )
         .fetch_one(pool)
         .await
         .expect("pg_stat_activity is readable");
-        waits.then_some(())
+        (waiting >= statements).then_some(())
     })
     .await;
 }

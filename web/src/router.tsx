@@ -1,6 +1,7 @@
 // Maps addresses to views. Every view but the start page is loaded on demand.
 import { createRootRoute, createRoute, createRouter, redirect } from '@tanstack/react-router';
 import { Begin } from './chat/Begin';
+import { SHOWN, type Shown } from './evaluations/compare';
 import { filtersOf } from './runs/filters';
 import { Shell } from './Shell';
 import {
@@ -237,6 +238,31 @@ const sources = createRoute({
   component: lazyView(() => import('./settings/BuildViews'), 'SourcesView'),
 });
 
+const evaluationSets = createRoute({
+  getParentRoute: () => root,
+  path: '/evaluations',
+  component: lazyView(() => import('./evaluations/SetList'), 'SetList'),
+});
+
+const evaluationSet = createRoute({
+  getParentRoute: () => root,
+  path: '/evaluations/$id',
+  validateSearch: (search: Record<string, unknown>): { part?: 'evaluations' | undefined } => ({
+    part: search.part === 'evaluations' ? 'evaluations' : undefined,
+  }),
+  component: lazyView(() => import('./evaluations/SetView'), 'SetView'),
+});
+
+const evaluation = createRoute({
+  getParentRoute: () => root,
+  path: '/evaluations/$id/$evaluation',
+  validateSearch: (search: Record<string, unknown>): { compare?: string | undefined; show?: Shown | undefined } => ({
+    compare: text(search.compare),
+    show: SHOWN.find((name) => name === search.show && (name !== 'changed' || text(search.compare) !== undefined)),
+  }),
+  component: lazyView(() => import('./evaluations/EvaluationView'), 'EvaluationView'),
+});
+
 export const router = createRouter({
   routeTree: root.addChildren([
     home,
@@ -261,6 +287,9 @@ export const router = createRouter({
     operations,
     settings,
     agents,
+    evaluationSets,
+    evaluationSet,
+    evaluation,
     tools,
     sources,
   ]),

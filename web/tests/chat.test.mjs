@@ -359,6 +359,7 @@ test('no view has a serious fault of accessibility, light or dark', { skip }, as
       '/graph',
       '/settings',
       '/agents',
+      '/evaluations',
       '/tools',
       '/sources',
       '/work',

@@ -67,6 +67,12 @@ async function choose(page, label, name, code) {
   await page.getByRole('button', { name, exact: true, pressed: true }).waitFor();
 }
 
+async function posted(path, sent) {
+  const { status, body } = await dev.api(`/api/projects/${dev.projectId}${path}`, { method: 'POST', body: sent });
+  assert.equal(status, 201, JSON.stringify(body));
+  return body;
+}
+
 /** Paths of the main views, with something in each. */
 async function views(page) {
   const chat = new URL(page.url()).pathname;
@@ -82,6 +88,8 @@ async function views(page) {
     { title: 'Night train', start: '2026-03-09T22:00', end: '2026-03-11T06:30' },
     { title: 'Holiday', start: '2026-03-12', end: '2026-03-15', allDay: true },
   ]);
+  const set = await posted('/evaluation-sets', { name: `Capitals ${chat}` });
+  await posted(`/evaluation-sets/${set.id}/cases`, { cases: [{ question: 'What is the capital of France?' }] });
   const { items: runs } = (await dev.api(`/api/projects/${dev.projectId}/agent-runs?limit=1`)).body;
   return [
     chat,
@@ -89,6 +97,8 @@ async function views(page) {
     '/settings',
     '/runs',
     ...runs.map(({ id }) => `/runs/${id}`),
+    '/evaluations',
+    `/evaluations/${set.id}`,
     `/work/${body.project.id}`,
     `/calendar?calendar=${calendar}&date=2026-03-10`,
     `/calendar?calendar=${calendar}&date=2026-03-10&view=week`,

@@ -40,7 +40,7 @@ test('on a narrow screen the sidebar is a drawer, for keys, too', { skip }, asyn
   await opener(page).focus();
   await page.keyboard.press('Enter');
   await views(page).waitFor();
-  await eventually(async () => assert.equal(await views(page).getByRole('link').count(), 9));
+  await eventually(async () => assert.equal(await views(page).getByRole('link').count(), 10));
   await eventually(async () =>
     assert.equal(await page.evaluate(() => document.activeElement?.closest('#sidebar') !== null), true),
   );

@@ -365,7 +365,7 @@ test('operations keep what settings have caused apart, and lead to it', { skip }
   await page.getByRole('link', { name: new RegExp(`because of settings or input: ${refused.errorCode}`) }).click();
   await page.waitForURL(/#failures$/);
   await accessible(page, 'operations with failures');
-  await kind(refused.errorCode).getByRole('link').click();
+  await kind(refused.errorCode).getByRole('link').getByRole('time').click();
   await page.waitForURL(new RegExp(`/runs/${refused.id}$`));
   assert.deepEqual(faults, []);
   await context.close();
@@ -442,6 +442,32 @@ test('all dead letter jobs that match are retried, once it is confirmed', { skip
   await jobs.getByText(`Job ${ids[2]} is available again`).waitFor();
   assert.deepEqual(
     faults.filter((fault) => !fault.includes('503')),
+    [],
+  );
+  await context.close();
+});
+
+test('a queue is paused and resumed, once it is confirmed', { skip }, async () => {
+  await ended('hello');
+  const { context, page, faults } = await signedIn(browser, dev, { bypassCSP: true });
+  await page.goto(`${dev.url}/operations`);
+  const queue = page.locator('#queues').getByRole('row', { name: /^default/ });
+  await queue.getByRole('button', { name: 'Pause' }).click();
+  await page.getByRole('dialog', { name: 'Pause the queue default?' }).waitFor();
+  await accessible(page, 'the confirmation of a pause');
+  await agree(page, 'Pause');
+  await queue.getByText('Paused').waitFor();
+  await page.getByText('Paused: default.').waitFor();
+  const problem = { code: 'shared_queue', detail: 'other projects use the queue, too' };
+  await page.route('**/queues/default/resume', (route) => route.fulfill({ status: 409, json: problem }));
+  await queue.getByRole('button', { name: 'Resume' }).click();
+  await page.locator('#queues').getByText('other projects use the queue, too').waitFor();
+  await page.unroute('**/queues/default/resume');
+  await queue.getByRole('button', { name: 'Resume' }).click();
+  await queue.getByRole('button', { name: 'Pause' }).waitFor();
+  await ended('hello again');
+  assert.deepEqual(
+    faults.filter((fault) => !fault.includes('409')),
     [],
   );
   await context.close();

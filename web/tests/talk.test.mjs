@@ -206,6 +206,33 @@ test('a handoff is shown where it happened, and what a development server says a
 });
 
 // Requirements: D58.
+test('another agent answers in an open chat from the next message on', { skip }, async () => {
+  const [early, late] = [await definition({ name: 'early' }), await definition({ name: 'late' })];
+  const { context, page } = await signedIn(browser, dev);
+  const agent = page.getByLabel('Agent', { exact: true });
+  await agent.selectOption(early);
+  await ask(page, 'who is there?');
+  await answer(page).getByText('early', { exact: true }).waitFor();
+  await finished(page);
+  await eventually(async () => assert.equal(await agent.inputValue(), early));
+  // A message that is sent at once is answered by the new one.
+  await agent.selectOption(late);
+  await ask(page, 'and now?');
+  await answer(page).getByText('You said: and now?').waitFor();
+  await answer(page).getByText('late', { exact: true }).waitFor();
+  await finished(page);
+  await page.reload();
+  await until('it is shown', async () => (await agent.count()) === 1 && (await agent.inputValue()) === late);
+  const problem = { code: 'busy', detail: 'The database is busy.' };
+  await page.route('**/api/conversations/*', (route) =>
+    route.request().method() === 'PATCH' ? route.fulfill({ status: 503, json: problem }) : route.fallback(),
+  );
+  await agent.selectOption(early);
+  await page.getByRole('alert').getByText('The database is busy.').waitFor();
+  await eventually(async () => assert.equal(await agent.inputValue(), late));
+  await context.close();
+});
+
 test('an answer is rated, and rated again', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await ask(page, 'rate me');

@@ -96,6 +96,8 @@ test('what is missing is an error within the page, and requested once', { skip }
     [`/c/${NOWHERE}`, 'This chat was not found'],
     [`/runs/${NOWHERE}`, 'This run was not found'],
     [`/tasks/${NOWHERE}`, 'This task graph was not found'],
+    [`/evaluations/${NOWHERE}`, 'This evaluation set was not found'],
+    [`/evaluations/${NOWHERE}/${NOWHERE}`, 'This evaluation was not found'],
   ]) {
     asked.length = 0;
     await page.goto(dev.url + path);
@@ -123,6 +125,7 @@ test('each view has its own title', { skip }, async () => {
     ['/calendar', 'Calendar'],
     ['/operations', 'Operations'],
     ['/agents', 'Agents'],
+    ['/evaluations', 'Evaluations'],
     ['/settings?part=agents', 'Agents'],
     ['/settings?part=programs', 'Tools and MCP'],
     ['/settings?part=members', 'Members: Settings'],

@@ -125,7 +125,7 @@ pub struct ConversationPage {
 pub struct NewConversation {
     #[schema(pattern = r"\S", max_length = 500)]
     pub title: Option<String>,
-    /// The conversation's agent, which it keeps; null: plain chat
+    /// The conversation's agent; null: plain chat
     pub agent_definition_id: Option<String>,
     pub metadata: Option<Value>,
 }
@@ -150,6 +150,8 @@ pub struct ConversationPatch {
     /// Sequence number of the last message that the user has read; 0: none was read
     #[schema(minimum = 0)]
     pub last_read_seq: Option<i64>,
+    /// The agent that answers from the next message on. A change of the agent ends the stay with a version
+    pub agent_definition_id: Option<Uuid>,
     /// The version of its agent that it stays with; null: the newest
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<i32>)]
@@ -180,7 +182,11 @@ impl ConversationPatch {
 
     /// Returns whether the conversation itself changes, which counts as using it.
     fn changes_content(&self) -> bool {
-        self.title.is_some() || self.metadata.is_some() || self.context_type.is_some() || self.project_focus.is_some()
+        self.title.is_some()
+            || self.metadata.is_some()
+            || self.context_type.is_some()
+            || self.project_focus.is_some()
+            || self.agent_definition_id.is_some()
     }
 }
 
@@ -264,6 +270,13 @@ async fn with_marks(
     Ok(bodies.collect())
 }
 
+fn agent_not_found(id: &str) -> Problem {
+    Problem::bad_request(
+        "agent_definition_not_found",
+        format!("Agent definition {id} was not found"),
+    )
+}
+
 /// Create a conversation without a message
 #[utoipa::path(post, path = "/api/conversations", tag = "conversations", request_body = NewConversation,
     responses((status = 201, description = "Made", body = ConversationBody), Refused, BodyRefused))]
@@ -288,13 +301,8 @@ async fn create(
                 Ok(id) => agents::get(&mut tx, caller.workspace_id, id).await?,
                 Err(_) => None,
             };
-            let missing = || {
-                Problem::bad_request(
-                    "agent_definition_not_found",
-                    format!("Agent definition {text} was not found"),
-                )
-            };
-            Some(found.filter(agents::AgentDefinition::is_open).ok_or_else(missing)?.id)
+            let open = found.filter(agents::AgentDefinition::is_open);
+            Some(open.ok_or_else(|| agent_not_found(text))?.id)
         }
     };
     let id = ids::new();
@@ -338,7 +346,7 @@ async fn get(
     }))
 }
 
-/// Change a conversation's title, metadata or subject, or how it is arranged
+/// Change a conversation's title, metadata, subject or agent, or how it is arranged
 #[utoipa::path(patch, path = "/api/conversations/{id}", tag = "conversations", request_body = ConversationPatch,
     params(("id" = Uuid, Path, description = "The conversation")),
     responses((status = 200, description = "The updated conversation", body = ConversationBody), Refused, BodyRefused))]
@@ -354,15 +362,23 @@ async fn update(
     let arrangement = patch.arrangement()?;
     let (title, metadata) = (patch.title.as_deref(), patch.metadata.as_ref());
     let mut tx = caller.begin(&state).await?;
-    let is_arranged = !arrangement.is_empty() || patch.agent_version.is_some();
-    let updated = if patch.changes_content() || !is_arranged {
-        conversations::update(&mut *tx, caller.owner(), id, title, metadata).await?
-    } else {
-        conversations::get(&mut tx, caller.owner(), id).await?
-    };
-    let updated = updated.ok_or_else(visible::conversation_not_found)?;
-    arrange(&mut tx, &caller, id, &arrangement, patch.agent_version).await?;
+    let found = conversations::get(&mut tx, caller.owner(), id).await?;
+    let mut updated = found.ok_or_else(visible::conversation_not_found)?;
+    // First: it locks the log, which comes before the conversation in the order of locks.
     let has_changed = contexts::patch_conversation(&mut tx, id, context_patch).await?;
+    if let Some(agent) = patch.agent_definition_id {
+        let known = agents::get(&mut tx, caller.workspace_id, agent).await?;
+        let known = known.filter(agents::AgentDefinition::is_open);
+        known.ok_or_else(|| agent_not_found(&agent.to_string()))?;
+        conversations::set_agent(&mut *tx, id, agent).await?;
+    }
+    let is_arranged = !arrangement.is_empty() || patch.agent_version.is_some();
+    if patch.changes_content() || !is_arranged {
+        updated = conversations::update(&mut *tx, caller.owner(), id, title, metadata)
+            .await?
+            .ok_or_else(visible::conversation_not_found)?;
+    }
+    arrange(&mut tx, &caller, id, &arrangement, patch.agent_version).await?;
     let marks = conversation_lists::marks(&mut *tx, caller.owner(), &[id])
         .await?
         .remove(&id);

@@ -32,6 +32,8 @@ pub struct Operations {
     /// Current time of the database's clock
     pub at: DateTime<Utc>,
     pub queues: Vec<QueueBody>,
+    /// Whether the project may pause queues: the database has no other project
+    pub may_pause_queues: bool,
     /// The newest 50
     pub dead_jobs: Vec<DeadJobBody>,
     /// Numbers of all dead jobs, by kind
@@ -252,6 +254,7 @@ async fn show(
     let at: DateTime<Utc> = sqlx::query_scalar("select now()").fetch_one(&mut *db).await?;
     let database_ms = asked.elapsed().as_secs_f64() * 1e3;
     let queues = stats::queues_of(&mut *db, workspace_id).await?;
+    let may_pause_queues = stats::may_pause(&mut *db).await?;
     let dead = stats::dead_of(&mut *db, workspace_id, MAX_DEAD_JOBS).await?;
     let dead_kinds = stats::dead_kinds_of(&mut *db, workspace_id).await?;
     let mut minutes = throughput::per_minute(&mut *db).await?.into_iter().map(PaceBody::from);
@@ -262,6 +265,7 @@ async fn show(
     Ok(Json(Operations {
         at,
         queues: queues.into_iter().map(QueueBody::from).collect(),
+        may_pause_queues,
         dead_jobs: dead.into_iter().map(DeadJobBody::from).collect(),
         dead_kinds: dead_kinds.into_iter().map(DeadKindBody::from).collect(),
         hour,

@@ -3,11 +3,15 @@
 //!
 //! - `plans`     plans that agents made, with their steps
 //! - `task_dags` DAGs of tasks that agents execute
+//! - `evaluations` sets of questions, and agents that are evaluated with them
 //! - `schedules` agents and task DAGs that start at set times
 //! - `dead_jobs` jobs that failed permanently are retried
+//! - `queue_pauses` queues are paused and resumed
 
 mod dead_jobs;
+mod evaluations;
 mod plans;
+mod queue_pauses;
 mod schedules;
 mod task_dags;
 
@@ -18,6 +22,8 @@ pub fn routes() -> Routes {
     Routes::new()
         .merge(task_dags::routes())
         .merge(schedules::routes())
+        .merge(evaluations::routes())
         .merge(plans::routes())
         .merge(dead_jobs::routes())
+        .merge(queue_pauses::routes())
 }

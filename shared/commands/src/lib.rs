@@ -20,6 +20,7 @@
 //! - `resume_run`     resumes a paused run                            (API)
 //! - `fork_run`         creates a run from another run's records        (API)
 //! - `task_dag`       creates, pauses and cancels a DAG of tasks         (API, worker)
+//! - `start_evaluation` creates the DAG that evaluates an agent     (API)
 //! - `execute_plan`   creates, reviews and executes a plan
 //! - `schedule_tasks` settles a DAG's tasks whose runs have ended, and starts the next ones
 //! - `fire_schedule`  starts what a due schedule names          (worker)
@@ -59,6 +60,7 @@ pub mod record_tool;
 pub mod resume_run;
 mod run_end;
 mod schedule_tasks;
+pub mod start_evaluation;
 pub mod start_run;
 pub mod steer_run;
 pub mod suspend_run;
@@ -82,6 +84,7 @@ pub use record_input::RecordInput;
 pub use record_step::{AskedCall, RecordStep, Recorded};
 pub use record_tool::{EndRecorded, ToolEnded, ToolStarted};
 pub use resume_run::{ResumeError, ResumeRun, Resumed};
+pub use start_evaluation::StartEvaluation;
 pub use start_run::{Begun, StartRun, Started};
 pub use steer_run::{SteerError, SteerRun, Steered};
 pub use suspend_run::{CLARIFYING, NewTasks, PlanAhead, Reviewer};

@@ -151,6 +151,8 @@ rejoin_types::text_enum! {
         ModelPriceRemoved = "model_price.removed",
         /// A dead job was retried.
         JobRetried = "job.retried",
+        QueuePaused = "queue.paused",
+        QueueResumed = "queue.resumed",
         /// A provider's identity was linked to an existing user.
         IdentityLinked = "identity.linked",
         /// A user was created for a new identity.

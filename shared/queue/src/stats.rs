@@ -192,6 +192,20 @@ pub async fn resume(db: &PgPool, queue: &str) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
+/// Returns whether the caller's project is the only one of the database, and so may pause its queues.
+pub async fn may_pause(db: impl PgExecutor<'_>) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(r#"select queue.is_of_one_project() as "may!""#)
+        .fetch_one(db)
+        .await
+}
+
+/// Pauses or resumes a queue on behalf of the caller's project. False: other projects use the queues, too, and nothing was done.
+pub async fn set_paused(db: impl PgExecutor<'_>, queue: &str, is_paused: bool) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(r#"select queue.set_paused($1, $2) as "done!""#, queue, is_paused)
+        .fetch_one(db)
+        .await
+}
+
 /// Dead jobs, the newest first.
 pub async fn dead(db: &PgPool, queue: &str, limit: i64) -> Result<Vec<DeadJobInfo>, sqlx::Error> {
     sqlx::query_as!(

@@ -22,7 +22,7 @@ use rejoin_types::ids;
 use rejoin_models::choice::ModelChoice;
 
 pub use content::{DefinitionContent, FLOW_TYPES, FUNCTION};
-pub use defaults::{GRAPH_QUERY_AGENT, defaults, planners, specialists};
+pub use defaults::{EVALUATION_JUDGE, GRAPH_QUERY_AGENT, defaults, evaluation_judge, planners, specialists};
 
 /// A definition as stored.
 #[derive(Debug, Clone, PartialEq)]

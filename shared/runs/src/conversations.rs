@@ -355,6 +355,19 @@ pub async fn give_agent(
     Ok(())
 }
 
+/// Gives a conversation another agent, for the turns that begin from now on. With its own agent nothing changes.
+pub async fn set_agent(db: impl PgExecutor<'_>, id: Uuid, agent_definition_id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.chat_conversations set agent_definition_id = $2, agent_version = null
+         where id = $1 and agent_definition_id is distinct from $2",
+        id,
+        agent_definition_id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 /// Records that the conversation was used, for the order of lists. Returns the transaction's time.
 pub async fn touch(db: &mut PgConnection, id: Uuid) -> Result<DateTime<Utc>, sqlx::Error> {
     sqlx::query_scalar!(

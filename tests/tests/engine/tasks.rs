@@ -1,7 +1,8 @@
-//! Tasks: DAGs of them, retries, schedules, and the rights that are checked when work starts.
+//! Tasks: DAGs of them, evaluations, retries, schedules, and the rights that are checked when work starts.
 
 mod dags;
 mod dags_and_agents;
+mod evaluations;
 mod graph;
 mod initiator_rights;
 mod passes;

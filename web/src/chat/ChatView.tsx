@@ -2,6 +2,7 @@
 import { Navigate, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { ArrowDown, SquareTerminal } from 'lucide-react';
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { useMe } from '../api/me';
 import { useOffline } from '../api/offline';
 import { useConsoles } from '../consoles/consoles';
 import { client, type Item, type Turn, useTranscript } from '../stream';
@@ -32,6 +33,7 @@ import { shownTitle } from './titles';
 import { UnsentMessages } from './UnsentMessages';
 import { UserMessage } from './UserMessage';
 import type { StoredFile } from './uploads';
+import { useAgentChange } from './useAgentChange';
 import { useFreshTitle } from './useFreshTitle';
 import { useReady } from './useReady';
 
@@ -196,13 +198,17 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
   const { messages } = view;
   const first = messages[0]?.id;
   const missing = linkedAt < 0 ? linked : undefined;
+  const mayWrite = useMe().scopes.includes('write');
+  const [changeAgent, agentSettled] = useAgentChange(id);
+  const onAgent = useCallback((agent: string) => attempt(() => changeAgent(agent)), [attempt, changeAgent]);
   const send = useCallback(
     (message: string, attachments: readonly StoredFile[] = [], { model }: Chosen = {}) => {
       follows.current = true;
       const same = messages.filter(({ role, content }) => role === 'user' && content === message).map((one) => one.id);
-      return outbox.add({ place: id, message, attachments, model, same, along: attached });
+      const along = () => agentSettled().then(attached);
+      return outbox.add({ place: id, message, attachments, model, same, along });
     },
-    [messages, id, attached],
+    [messages, id, attached, agentSettled],
   );
   const retry = useCallback(() => {
     if (asked) void send(asked.content, asked.attachments)?.catch(setRefused);
@@ -317,6 +323,8 @@ function Talk({ id, message: linked, attached, children }: TalkProps) {
       <Composer
         draft={id}
         about={about}
+        agentId={stored.data && (stored.data.agentDefinitionId ?? null)}
+        onAgent={mayWrite ? onAgent : undefined}
         isBusy={active !== undefined || unsent.length > 0}
         onStop={active ? stop : undefined}
         onSteer={active ? steer : undefined}

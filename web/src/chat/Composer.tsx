@@ -4,6 +4,7 @@ import { type KeyboardEvent, memo, type ReactNode, useEffect, useRef, useState }
 import { IconButton } from '../ui/Button';
 import { t } from '../ui/language';
 import { ErrorNote } from '../ui/parts';
+import { AgentPicker, PLAIN } from './AgentPicker';
 import { useAgents } from './agents';
 import { Chips } from './Chips';
 import { useChosenModel } from './chosenModel';
@@ -31,6 +32,10 @@ interface Props {
   onSteer?: ((message: string) => Promise<unknown>) | undefined;
   isBusy?: boolean;
   chooseAgent?: boolean;
+  /** The agent of an open chat; null: none. undefined: not known yet. */
+  agentId?: string | null | undefined;
+  /** Changes it. */
+  onAgent?: ((agentDefinitionId: string) => Promise<unknown>) | undefined;
   /** What the conversation is about. */
   about?: ReactNode;
 }
@@ -39,8 +44,6 @@ interface Props {
 const MAX_ROWS_PX = 220;
 /** The browser itself makes the field as high as its text. Measuring it lays the page out with each key. */
 const IS_SIZED = CSS.supports('field-sizing', 'content');
-/** The choice that asks no agent. */
-const PLAIN = 'plain';
 
 /** Memoised: it stays as it is while an answer streams, if its functions do. */
 export const Composer = memo(function Composer({
@@ -50,6 +53,8 @@ export const Composer = memo(function Composer({
   onSteer,
   isBusy = false,
   chooseAgent = false,
+  agentId,
+  onAgent,
   about,
 }: Props) {
   const [{ words, files, attachments }, write] = useDraft(draft);
@@ -73,9 +78,18 @@ export const Composer = memo(function Composer({
     element.style.blockSize = 'auto';
     element.style.blockSize = `${Math.min(element.scrollHeight, MAX_ROWS_PX)}px`;
   }, [words]);
-  const agents = useAgents(chooseAgent);
-  const chosen = agent ?? agents.find((one) => one.isDefault)?.id ?? PLAIN;
+  const mayChange = onAgent !== undefined && agentId !== undefined;
+  const agents = useAgents(chooseAgent || mayChange);
+  const chosen = agent ?? (mayChange ? agentId : agents.find((one) => one.isDefault)?.id) ?? PLAIN;
   const description = agents.find((one) => one.id === chosen)?.description;
+  const choose = (id: string) => {
+    setAgent(id);
+    // Of an open chat, the choice is shown until the server has it, or has refused it.
+    if (mayChange)
+      void onAgent(id)
+        .catch(() => {})
+        .finally(() => setAgent((now) => (now === id ? null : now)));
+  };
   const {
     uploads,
     add: upload,
@@ -213,21 +227,13 @@ export const Composer = memo(function Composer({
             label={t('Attach images, PDF, audio or text files')}
             onClick={() => picker.current?.click()}
           />
-          {chooseAgent && agents.length > 0 ? (
-            <select
-              aria-label={t('Agent')}
-              className="small agent"
-              title={description}
-              value={chosen}
-              onChange={(event) => setAgent(event.target.value)}
-            >
-              <option value={PLAIN}>{t('No agent (plain chat)')}</option>
-              {agents.map((one) => (
-                <option key={one.id} value={one.id} title={one.description}>
-                  {one.name}
-                </option>
-              ))}
-            </select>
+          {(chooseAgent || mayChange) && agents.length > 0 ? (
+            <AgentPicker
+              agents={agents}
+              chosen={chosen}
+              isPlainOffered={!mayChange || agentId === null}
+              onChoose={choose}
+            />
           ) : null}
           <ModelPicker model={model} onChoose={chooseModel} />
           <span className="fill" />

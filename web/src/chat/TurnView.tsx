@@ -17,6 +17,7 @@ import type { Rating } from './ratings';
 import { Silence } from './Silence';
 import { Found, Sources } from './Sources';
 import { STRETCH, Stretches } from './stretches';
+import { ToEvaluationSet } from './ToEvaluationSet';
 import { filesIn } from './uploads';
 
 const OVER = ['completed', 'failed', 'cancelled', 'paused'];
@@ -130,6 +131,7 @@ export const TurnView = memo(function TurnView({
         )}
         {turn.message && turn.status === 'completed' ? <Feedback messageId={turn.message.id} given={rating} /> : null}
         {isAnswer && REPEATED.includes(turn.status) ? <Regenerate runId={runId} /> : null}
+        {isAnswer && turn.status === 'completed' ? <ToEvaluationSet runId={runId} /> : null}
         {onContinue ? (
           <button type="button" className="small" onClick={() => onContinue(runId)}>
             <Play className="icon" /> {t('Continue')}

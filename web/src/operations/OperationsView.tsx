@@ -11,7 +11,9 @@ import { minuteOf, RunsChart, seconds, type Time, TimesChart } from './charts';
 import { DeadJobs } from './DeadJobs';
 import { Failures } from './Failures';
 import { useFailedRuns } from './failedRuns';
+import { Heads } from './Heads';
 import { Health } from './Health';
+import { Queues } from './Queues';
 
 type Operations = Schemas['Operations'];
 
@@ -80,7 +82,7 @@ export function OperationsView() {
             />
           </div>
           <Folded label={t('Show as table')}>{() => <Figures operations={operations.data} />}</Folded>
-          <Queues queues={operations.data.queues} />
+          <Queues operations={operations.data} path={path} />
           <Failures reading={failed} />
           <DeadJobs operations={operations.data} path={path} />
           <Workers workers={operations.data.workers} />
@@ -199,46 +201,6 @@ function Figures({ operations: { hour, minutes } }: { operations: Operations }) 
   );
 }
 
-function Queues({ queues }: { queues: Operations['queues'] }) {
-  return (
-    <section id="queues">
-      <h2>{t('Queues')}</h2>
-      <Wide>
-        <table>
-          <thead>
-            <Heads
-              names={[t('Queue')]}
-              counts={[
-                t('Available'),
-                t('Scheduled'),
-                t('Blocked'),
-                t('Running'),
-                t('Dead letter'),
-                t('Oldest available'),
-              ]}
-            />
-          </thead>
-          <tbody>
-            {queues.map((queue) => (
-              <tr key={queue.queue}>
-                <th scope="row">
-                  {queue.queue} {queue.paused ? <State state="paused" /> : null}
-                </th>
-                {[queue.available, queue.scheduled, queue.held, queue.running, queue.dead].map((count, nth) => (
-                  <td key={nth} className="number">
-                    {number(count)}
-                  </td>
-                ))}
-                <td className="number">{seconds(queue.oldestAvailableS)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Wide>
-    </section>
-  );
-}
-
 function Workers({ workers }: { workers: Operations['workers'] }) {
   return (
     <section id="workers">
@@ -312,22 +274,5 @@ function Process({ process }: { process: Operations['api'] }) {
         <Fact name={t('Stream connections')}>{pool(process.streamConnections)}</Fact>
       </Facts>
     </section>
-  );
-}
-
-function Heads({ names, counts }: { names: string[]; counts: string[] }) {
-  return (
-    <tr>
-      {names.map((name) => (
-        <th key={name} scope="col">
-          {name}
-        </th>
-      ))}
-      {counts.map((name) => (
-        <th key={name} scope="col" className="number">
-          {name}
-        </th>
-      ))}
-    </tr>
   );
 }

@@ -1,12 +1,16 @@
 // What can be done with a run: cancel, continue, retry, fork, compare and export it.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
-import { Columns2, Download, GitFork, Play, RefreshCw, ScrollText, Square } from 'lucide-react';
+import { ClipboardPlus, Columns2, Download, GitFork, Play, RefreshCw, ScrollText, Square } from 'lucide-react';
 import { useState } from 'react';
 import { api, query, type Schemas } from '../api/http';
+import { useMe } from '../api/me';
 import { outbox } from '../chat/outbox';
 import { LOCALE, t } from '../ui/language';
+import { lazyPart } from '../ui/lazyView';
 import { ErrorNote } from '../ui/parts';
+
+const AddToSet = lazyPart(async () => (await import('../evaluations/AddToSet')).default, t('evaluation sets'));
 
 type Run = Schemas['RunDetail'];
 
@@ -22,6 +26,8 @@ interface ActionsProps {
 
 export function Actions({ run, history, onResumed }: ActionsProps) {
   const queries = useQueryClient();
+  const mayWrite = useMe().scopes.includes('write');
+  const [isAdding, setAdding] = useState(false);
   const [more, setMore] = useState<'fork' | 'compare' | null>(null);
   const toggle = (what: 'fork' | 'compare') => setMore(more === what ? null : what);
   const changed = () => queries.invalidateQueries({ queryKey: ['run', run.id] });
@@ -80,11 +86,19 @@ export function Actions({ run, history, onResumed }: ActionsProps) {
             <GitFork className="icon" /> {t('Fork')}
           </button>
         ) : null}
+        {mayWrite && ENDED.includes(run.state) ? (
+          <button type="button" aria-haspopup="dialog" onClick={() => setAdding(true)}>
+            <ClipboardPlus className="icon" /> {t('Add to evaluation set')}
+          </button>
+        ) : null}
         <a href={`${history}/${run.id}/export`} download={`run-${run.id}.json`} className="button">
           <Download className="icon" /> {t('Export')}
         </a>
       </div>
       {failed ? <ErrorNote error={failed} /> : null}
+      {isAdding ? (
+        <AddToSet runId={run.id} hasAnswer={run.state === 'completed'} onClose={() => setAdding(false)} />
+      ) : null}
       {more === 'fork' ? <Fork run={run} /> : null}
       {more === 'compare' ? <Compare run={run} history={history} /> : null}
     </>

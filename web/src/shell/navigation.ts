@@ -3,6 +3,7 @@ import {
   Activity,
   Bot,
   CalendarDays,
+  ClipboardCheck,
   Database,
   FolderKanban,
   ListTree,
@@ -21,6 +22,7 @@ export type Target =
   | '/calendar'
   | '/graph'
   | '/agents'
+  | '/evaluations'
   | '/tools'
   | '/sources'
   | '/runs'
@@ -64,6 +66,7 @@ export const GROUPS: readonly Group[] = [
     isForAdmins: true,
     views: [
       { to: '/agents', name: t('Agents'), icon: Bot, key: 'a' },
+      { to: '/evaluations', name: t('Evaluations'), icon: ClipboardCheck, key: 'e' },
       { to: '/tools', name: t('Tools and MCP'), icon: Plug, key: 't' },
       { to: '/sources', name: t('Data sources'), icon: Database, key: 'b' },
     ],

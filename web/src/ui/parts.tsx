@@ -9,15 +9,18 @@ import { stateInWords } from './states';
 
 export { duration } from './duration';
 
+const GOOD = ['completed', 'resolved', 'answered', 'approved', 'alive', 'active', 'passed'];
+const BAD = ['failed', 'error', 'outcome_unknown', 'dead', 'lost', 'not_passed', 'ended_with_errors'];
+const BUSY = [
+  ...['running', 'queued', 'pending', 'in_progress', 'started', 'waiting', 'executing', 'pending_review'],
+  ...['answering', 'judging'],
+];
+
 /** What a state is called in the style sheet: good, bad, busy or quiet. */
 function tone(state: string): string {
-  if (['completed', 'resolved', 'answered', 'approved', 'alive', 'active'].includes(state)) return 'good';
-  if (['failed', 'error', 'outcome_unknown', 'dead', 'lost'].includes(state)) return 'bad';
-  if (
-    ['running', 'queued', 'pending', 'in_progress', 'started', 'waiting', 'executing', 'pending_review'].includes(state)
-  )
-    return 'busy';
-  return 'quiet';
+  if (GOOD.includes(state)) return 'good';
+  if (BAD.includes(state)) return 'bad';
+  return BUSY.includes(state) ? 'busy' : 'quiet';
 }
 
 export function State({ state }: { state: string }) {

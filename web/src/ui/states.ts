@@ -1,7 +1,7 @@
 // What states are called in the language of the app.
 import { message, t } from './language';
 
-/** The states that have translations: of runs, calls, plans, tasks, projects, documents, tools, servers and workers. */
+/** The states that have translations: of runs, calls, plans, tasks, projects, documents, evaluations, tools, servers and workers. */
 const STATES = new Set([
   message('queued'),
   message('running'),
@@ -30,6 +30,11 @@ const STATES = new Set([
   message('ready'),
   message('published'),
   message('archived'),
+  message('ended with errors'),
+  message('answering'),
+  message('judging'),
+  message('passed'),
+  message('not passed'),
   message('new'),
   message('changed'),
   message('approved'),

@@ -69,6 +69,16 @@ export async function everyView(dev) {
     { title: 'Conference', start: '2026-03-11', end: '2026-03-13', allDay: true, location: 'Lisbon' },
   ])
     await send(`/api/calendars/${calendar.id}/events`, event);
+  const set = await send(inProject('/evaluation-sets'), {
+    name: `On the ${LONG_WORD}`,
+    description: 'What a law says.',
+  });
+  const evaluations = `/evaluations/${set.id}`;
+  const inSet = (path) => inProject(`/evaluation-sets/${set.id}${path}`);
+  await send(inSet('/cases'), {
+    cases: [{ question: `What is the ${LONG_WORD}?`, expected: ANSWER }, { question: 'Why?' }],
+  });
+  const evaluation = await send(inSet('/evaluations'), { agentDefinitionId: agent });
   const month = `/calendar?calendar=${calendar.id}&date=2026-03-10`;
   const board = `/work/${project.id}`;
   const documents = `${board}/documents`;
@@ -95,6 +105,8 @@ export async function everyView(dev) {
     ['/agents', '#main .choices a'],
     [`/agents?agent=${agent}`, '#main textarea'],
     ...['versions', 'try', 'feedback'].map((part) => [`/agents?agent=${agent}&view=${part}`, '#main .agent']),
+    ...['', '?part=evaluations', `/${evaluation.id}`].map((part) => [evaluations + part, '#main tbody tr']),
+    ['/evaluations', '#main tbody tr'],
     ['/tools', '#main h1'],
     ['/tools?part=programs', '#main h1'],
     ['/sources', '#main h1'],

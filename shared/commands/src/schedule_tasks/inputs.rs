@@ -28,7 +28,12 @@ impl Inputs {
 
     /// The input of a task's agent.
     pub(super) fn work(&self, task: &DagTask) -> String {
-        let mut input = format!("# {}\n{}\n", task.title, task.description);
+        let mut input = if task.title == task.r#ref && !task.description.is_empty() {
+            // It has no title.
+            format!("{}\n", task.description)
+        } else {
+            format!("# {}\n{}\n", task.title, task.description)
+        };
         // They are ordered by the task that follows.
         let first = self.0.partition_point(|before| before.task_id < task.id);
         let length = self.0[first..].partition_point(|before| before.task_id == task.id);

@@ -1,7 +1,7 @@
 //! The descriptions of the tags by which the OpenAPI document groups operations.
 
 /// Each tag with its description. A new tag needs an entry: `scripts/openapi-lint.sh` reports one without.
-const TAGS: [(&str, &str); 52] = [
+const TAGS: [(&str, &str); 53] = [
     ("AI SDK", "`useChat` of the AI SDK."),
     (
         "Durable Streams",
@@ -46,6 +46,7 @@ const TAGS: [(&str, &str); 52] = [
         "Prompts of projects and users that all agents receive.",
     ),
     ("data sources", "Databases that agents may query, and queries on them."),
+    ("evaluations", "Sets of questions, and agents that are evaluated with them."),
     ("files", "Uploads, and files that tools have made."),
     ("graph", "The knowledge graph: search, import, export."),
     ("graph objects", "Objects of the knowledge graph, and their versions."),

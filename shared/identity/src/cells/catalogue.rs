@@ -82,7 +82,7 @@ const IN_DIRECTORY: &str = "identity is in the directory; cells mirror what they
 const OF_DATABASE: &str = "it is about the database itself";
 
 /// All tables.
-pub const TABLES: [Table; 102] = [
+pub const TABLES: [Table; 105] = [
     // Jobs, with new ids: those of calls refer to them.
     Table {
         numbered: Some("id"),
@@ -127,6 +127,9 @@ pub const TABLES: [Table; 102] = [
         "plan_id in (select id from kb.agent_plans where project_id = $W)",
     ),
     Table::moves("kb.agent_plans", PROJECT),
+    Table::moves("kb.evaluations", PROJECT),
+    Table::moves("kb.evaluation_cases", PROJECT),
+    Table::moves("kb.evaluation_sets", PROJECT),
     Table::moves("kb.tasks", PROJECT),
     Table::moves("kb.task_dags", PROJECT),
     Table::moves("kb.schedules", PROJECT),

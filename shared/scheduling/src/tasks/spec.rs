@@ -13,7 +13,7 @@ const TITLE_MAX_CHARS: usize = 500;
 /// Maximum length of a description, in characters.
 const DESCRIPTION_MAX_CHARS: usize = 50_000;
 /// Maximum length of a task's name in its DAG, in characters.
-const REF_MAX_CHARS: usize = 200;
+pub const REF_MAX_CHARS: usize = 200;
 const MAX_RULES: usize = 200;
 const MAX_RETRIES: i32 = 20;
 /// Default number of retries of a task.
@@ -61,6 +61,7 @@ rejoin_types::text_enum! {
 pub struct TaskSpec {
     /// Its name in the DAG.
     pub id: String,
+    /// None: its agent gets the description alone, without a heading.
     #[serde(default)]
     pub title: Option<String>,
     #[serde(default)]

@@ -9,7 +9,7 @@ use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, kinds, of_kind, text};
 use rejoin_tests::model_server::{Reply, sent};
 use rejoin_tests::projects::focus;
-use rejoin_tests::waiting::wait_for_a_lock;
+use rejoin_tests::waiting::{wait_for_a_lock, wait_for_locks};
 use rejoin_tools::arguments::{self, Parameter};
 use rejoin_tools::registry::Registry;
 use rejoin_tools::{Tool, ToolContext, ToolError, ToolSpec};
@@ -285,6 +285,23 @@ async fn a_context_chosen_while_a_turn_begins_is_kept() {
             (expected.0, &expected.1)
         );
     }
+
+    // A request waits for the log behind the turn: both are done, one after the other.
+    app.crash_workers();
+    ask(json!({"conversationId": conversation.to_string()})).await;
+    let mut first = rejoin_db::begin(&app.db.pool).await.unwrap();
+    log::lock(&mut first, conversation).await.unwrap();
+    app.add_worker();
+    wait_for_a_lock(&app.db.pool).await;
+    let choice = client.patch(&path, json!({"contextType": "project_forecast"}));
+    let ((status, answer), ()) = tokio::join!(choice, async {
+        wait_for_locks(&app.db.pool, 2).await;
+        first.rollback().await.unwrap();
+    });
+    assert_eq!(status, 200, "{answer}");
+    app.wait_until_idle().await;
+    let (_, detail) = client.get(&path).await;
+    assert_eq!(detail["contextType"], "project_forecast");
 }
 
 /// Requirements: E20, E21, E22, E27, E51, E52.

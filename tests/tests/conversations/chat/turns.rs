@@ -208,6 +208,35 @@ async fn a_conversation_keeps_its_agent_whatever_the_body_says() {
     assert_eq!(frames[1].json()["agentDefinitionId"], Value::Null);
 }
 
+#[tokio::test]
+async fn an_owner_changes_the_agent_of_a_conversation() {
+    let app = TestApp::start().await;
+    let (first, second) = (app.agent("first", &[]).await, app.agent("second", &[]).await);
+    let client = app.client();
+    app.model
+        .script([Reply::text("one"), Reply::text("two"), Reply::text("three")]);
+    let frames = client.ask(Some(first), "a").await;
+    let conversation = frames[1].json()["conversationId"].clone();
+    let path = format!("/api/conversations/{}", conversation.as_str().unwrap());
+    assert_eq!(client.patch(&path, json!({"agentVersion": 1})).await.0, StatusCode::OK);
+    let (status, changed) = client.patch(&path, json!({"agentDefinitionId": second})).await;
+    assert_eq!(
+        (status, &changed["agentDefinitionId"], &changed["marks"]["agentVersion"]),
+        (StatusCode::OK, &json!(second), &Value::Null)
+    );
+    let message = json!({"message": "b", "conversationId": conversation});
+    let frames = client.chat(message.clone()).await;
+    assert_eq!(frames[1].json()["agent"], "second");
+    // It knows what was said before.
+    assert!(app.model.requests()[1]["messages"].to_string().contains("one"));
+    let (status, problem) = client.patch(&path, json!({"agentDefinitionId": Uuid::now_v7()})).await;
+    assert_eq!(
+        (status.as_u16(), &problem["code"]),
+        (400, &json!("agent_definition_not_found"))
+    );
+    assert_eq!(client.chat(message).await[1].json()["agent"], "second");
+}
+
 /// Requirements: B05.
 #[tokio::test]
 async fn an_unknown_definition_is_a_400_and_leaves_nothing_behind() {

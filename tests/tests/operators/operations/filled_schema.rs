@@ -134,6 +134,11 @@ async fn fill_waits(app: &TestApp) {
          insert into kb.run_inbox (run_id, content) select id, 'Hurry.' from kb.agent_runs limit 1;
          insert into kb.task_dags (id, project_id, name, max_concurrency, on_failure) select gen_random_uuid(), id, 'dag', 1, 'skip' from kb.projects limit 1;
          insert into kb.tasks (id, dag_id, project_id, ref, title) select gen_random_uuid(), id, project_id, 'a', 'A' from kb.task_dags;
+         insert into kb.evaluation_sets (id, project_id, name) select gen_random_uuid(), id, 'basics' from kb.projects limit 1;
+         insert into kb.evaluation_cases (id, set_id, project_id, question) select gen_random_uuid(), id, project_id, 'Why?' from kb.evaluation_sets;
+         insert into kb.evaluations (id, set_id, project_id, dag_id, agent_definition_id, agent_name, agent_version, judge_agent, cases)
+             select gen_random_uuid(), s.id, s.project_id, d.id, gen_random_uuid(), 'asker', 1, 'judge', '[]'
+             from kb.evaluation_sets s join kb.task_dags d on d.project_id = s.project_id limit 1;
          insert into kb.schedules (id, project_id, name, cron, agent, input)
              select gen_random_uuid(), id, 'nightly', '@daily', 'asker', 'Go.' from kb.projects limit 1;
          insert into kb.data_sources (id, project_id, name, kind, settings)

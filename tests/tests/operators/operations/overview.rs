@@ -5,6 +5,7 @@ use rejoin_identity::workspaces::{self, Role};
 use rejoin_queue::{NewJob, Outcome};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::Client;
+use rejoin_tests::members::member;
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support;
 use reqwest::StatusCode;
@@ -256,6 +257,46 @@ async fn dead_jobs_are_retried_by_number_by_kind_or_all() {
             (StatusCode::BAD_REQUEST, &json!("invalid_request"))
         );
     }
+}
+
+#[tokio::test]
+async fn an_admin_pauses_queues_that_no_other_project_uses() {
+    let app = quiet().await;
+    let (client, project) = (app.client(), app.db.workspace_id);
+    add(&app.db, of(project, "due")).await;
+    let queue = |verb: &str| format!("{}/queues/default/{verb}", path(project));
+    for _ in 0..2 {
+        let (status, paused) = client.post(&queue("pause"), json!({})).await;
+        assert_eq!(
+            (status, paused),
+            (StatusCode::OK, json!({"queue": "default", "paused": true}))
+        );
+    }
+    let operations = shown(&client, project).await;
+    assert_eq!(
+        (&operations["queues"][0]["paused"], &operations["mayPauseQueues"]),
+        (&json!(true), &json!(true))
+    );
+    assert!(claim(&app.db, 10).await.is_empty());
+    assert_eq!(client.post(&queue("resume"), json!({})).await.1["paused"], false);
+    assert_eq!(claim(&app.db, 10).await.len(), 1);
+    let (_, log) = client.get(&format!("/api/admin/projects/{project}/audit")).await;
+    let actions = [0, 2].map(|nth| log["items"][nth]["action"].clone());
+    assert_eq!(actions, [json!("queue.resumed"), json!("queue.paused")]);
+    let (_, member) = member(&app, Role::Member).await;
+    assert_eq!(member.post(&queue("pause"), json!({})).await.0, StatusCode::FORBIDDEN);
+    let (status, problem) = client
+        .post(&format!("{}/queues/%20/pause", path(project)), json!({}))
+        .await;
+    assert_eq!((status.as_u16(), &problem["code"]), (400, &json!("invalid_name")));
+
+    // Queues belong to all projects.
+    support::populated(app.db.url.clone()).await;
+    for verb in ["pause", "resume"] {
+        let (status, problem) = client.post(&queue(verb), json!({})).await;
+        assert_eq!((status.as_u16(), &problem["code"]), (409, &json!("shared_queue")));
+    }
+    assert_eq!(shown(&client, project).await["mayPauseQueues"], false);
 }
 
 #[tokio::test]

@@ -2,12 +2,12 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { api, query, type Schemas } from '../../api/http';
-import { useMe } from '../../api/me';
 import { More, usePages } from '../../api/pages';
 import { confirmed } from '../../ui/Dialog';
 import { Failed } from '../../ui/Failed';
 import { list, t } from '../../ui/language';
 import { Ago, ErrorNote, Waiting } from '../../ui/parts';
+import { useHandles } from '../handles';
 import { FieldChange, labelOf } from './Comparison';
 import type { Definition } from './draft';
 
@@ -17,20 +17,6 @@ interface Props {
   /** The definition's. */
   path: string;
   definition: Definition;
-}
-
-/** Names the authors of versions. */
-function useHandles(): (id: string | null | undefined) => string {
-  const me = useMe();
-  const members = useQuery({
-    queryKey: ['members'],
-    queryFn: () => api<Schemas['Members']>(`/api/admin/projects/${me.projectId}/members`),
-  });
-  return (id) => {
-    if (!id) return t('an operator or a product');
-    const member = members.data?.items.find(({ userId }) => userId === id);
-    return member?.handle ?? (members.isPending ? '…' : t('a former member'));
-  };
 }
 
 export function useVersions(path: string, id: string) {

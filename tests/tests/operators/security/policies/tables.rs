@@ -36,7 +36,7 @@ const CONVERSATION: Rule = As(&[("conversation_id", "kb.chat_conversations", "id
 const RUN: Rule = As(&[("run_id", "kb.agent_runs", "id")]);
 
 /// All tables with rows visible to the API's role, parents first.
-pub(super) const TABLES: [(&str, Rule); 66] = [
+pub(super) const TABLES: [(&str, Rule); 69] = [
     ("kb.chat_conversations", By("owner_user_id")),
     ("kb.agent_runs", ConversationOrMaker),
     ("kb.agent_plans", ConversationOrMaker),
@@ -66,6 +66,9 @@ pub(super) const TABLES: [(&str, Rule); 66] = [
     ("kb.console_versions", As(&[("console_id", "kb.consoles", "id")])),
     ("kb.data_source_schemas", Project),
     ("kb.data_sources", Project),
+    ("kb.evaluation_cases", Project),
+    ("kb.evaluation_sets", Project),
+    ("kb.evaluations", Project),
     ("kb.file_chunks", As(&[("file_id", "kb.files", "id")])),
     ("kb.google_consents", By("owner_user_id")),
     (

@@ -1,0 +1,3 @@
+drop table kb.evaluations;
+drop table kb.evaluation_cases;
+drop table kb.evaluation_sets;
