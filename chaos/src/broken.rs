@@ -60,7 +60,7 @@ const fn scene(
 const SCENES: [Scene; 23] = [
     scene(
         Fault::NoFence,
-        &["chat"],
+        &["stories"],
         &["stop-worker-past-lease"],
         10,
         &["I2", "I4"],

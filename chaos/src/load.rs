@@ -2,6 +2,7 @@
 //! restarts when it ends, until the run's time ends.
 //!
 //! - `chat`      plain turns, one after the other in a conversation
+//! - `stories`   long answers
 //! - `answers`   an agent that users' programs execute
 //! - `calls`     an agent that pays and reads; `program`, `python`, `node`: the same with tools of users' programs
 //! - `busy`      a second message while a turn runs: queued, refused, or interrupting
@@ -19,6 +20,7 @@ mod cancels;
 mod chat;
 mod insistent;
 mod outside;
+mod stories;
 mod stranger;
 mod together;
 mod triggered;
@@ -59,6 +61,7 @@ pub trait Load: Send + Sync {
 pub fn all() -> Vec<Arc<dyn Load>> {
     let mut all: Vec<Arc<dyn Load>> = vec![
         Arc::new(chat::Chat),
+        Arc::new(stories::Stories),
         Arc::new(calls::Calls::OF_WORKERS),
         Arc::new(busy::Busy),
         Arc::new(cancels::Cancels),

@@ -46,7 +46,10 @@ const TAGS: [(&str, &str); 53] = [
         "Prompts of projects and users that all agents receive.",
     ),
     ("data sources", "Databases that agents may query, and queries on them."),
-    ("evaluations", "Sets of questions, and agents that are evaluated with them."),
+    (
+        "evaluations",
+        "Sets of questions, and agents that are evaluated with them.",
+    ),
     ("files", "Uploads, and files that tools have made."),
     ("graph", "The knowledge graph: search, import, export."),
     ("graph objects", "Objects of the knowledge graph, and their versions."),
