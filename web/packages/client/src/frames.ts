@@ -19,10 +19,7 @@ export class Frames {
   next(call: () => void): () => void {
     const look = (): void => {
       const restMs = this.#freeAt - this.now();
-      if (restMs <= 0) {
-        this.run(call);
-        return;
-      }
+      if (restMs <= 0) return this.run(call);
       const timer = setTimeout(() => {
         cancel = nextFrame(look);
       }, restMs);

@@ -31,7 +31,7 @@ export class Http {
   constructor(access: Access) {
     const url = access.url ?? globalThis.location?.origin;
     if (!url || url === 'null')
-      throw new TypeError('createClient needs a url: outside a browser there is no page origin to use');
+      throw new TypeError('createClient needs a url outside a browser');
     this.#url = url.replace(/\/+$/, '');
     this.#access = access;
   }
@@ -51,8 +51,9 @@ export class Http {
         headers,
         credentials: key ? 'omit' : 'same-origin',
         cache: 'no-store',
-        ...(options.body === undefined ? {} : { body: JSON.stringify(options.body) }),
-        ...(options.signal ? { signal: options.signal } : {}),
+        // Of nothing it makes nothing.
+        body: JSON.stringify(options.body),
+        signal: options.signal ?? null,
       });
     } catch (cause) {
       options.signal?.throwIfAborted();

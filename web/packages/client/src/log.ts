@@ -284,7 +284,7 @@ export class Log {
       if (this.#rejoins === 1) {
         this.transcript.note({
           kind: 'rejoined',
-          text: 'earlier events are no longer stored; continuing from their result',
+          text: 'earlier events are no longer stored',
         });
       }
       return this.#rejoinPause();
@@ -296,7 +296,7 @@ export class Log {
       if (this.#rejoins === 1) {
         this.transcript.note({
           kind: 'rewound',
-          text: 'the server has lost the last events; this is what it still has',
+          text: 'the server has lost the last events',
         });
       }
       return this.#rejoinPause();
