@@ -19,7 +19,10 @@ export class Frames {
   next(call: () => void): () => void {
     const look = (): void => {
       const restMs = this.#freeAt - this.now();
-      if (restMs <= 0) return this.run(call);
+      if (restMs <= 0) {
+        this.run(call);
+        return;
+      }
       const timer = setTimeout(() => {
         cancel = nextFrame(look);
       }, restMs);

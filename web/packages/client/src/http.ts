@@ -30,8 +30,7 @@ export class Http {
 
   constructor(access: Access) {
     const url = access.url ?? globalThis.location?.origin;
-    if (!url || url === 'null')
-      throw new TypeError('createClient needs a url outside a browser');
+    if (!url || url === 'null') throw new TypeError('createClient needs a url outside a browser');
     this.#url = url.replace(/\/+$/, '');
     this.#access = access;
   }
