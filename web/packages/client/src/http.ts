@@ -50,9 +50,8 @@ export class Http {
         headers,
         credentials: key ? 'omit' : 'same-origin',
         cache: 'no-store',
-        // Of nothing it makes nothing.
-        body: JSON.stringify(options.body),
-        signal: options.signal ?? null,
+        ...(options.body === undefined ? {} : { body: JSON.stringify(options.body) }),
+        ...(options.signal ? { signal: options.signal } : {}),
       });
     } catch (cause) {
       options.signal?.throwIfAborted();

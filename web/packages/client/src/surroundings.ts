@@ -5,14 +5,15 @@ export const isHidden = (): boolean => globalThis.document?.visibilityState === 
 
 /** Calls back whenever either may have changed. Returns how to stop that. */
 export function watchSurroundings(changed: () => void): () => void {
-  const change = (how: 'add' | 'remove'): void => {
-    const { window, document } = globalThis;
-    window?.[`${how}EventListener`]('online', changed);
-    window?.[`${how}EventListener`]('offline', changed);
-    document?.[`${how}EventListener`]('visibilitychange', changed);
+  const watched: [EventTarget | undefined, string][] = [
+    [globalThis.window, 'online'],
+    [globalThis.window, 'offline'],
+    [globalThis.document, 'visibilitychange'],
+  ];
+  for (const [target, event] of watched) target?.addEventListener(event, changed);
+  return () => {
+    for (const [target, event] of watched) target?.removeEventListener(event, changed);
   };
-  change('add');
-  return () => change('remove');
 }
 
 /** Waits; ends early where the network comes back. Throws the signal's reason where it is aborted. */
