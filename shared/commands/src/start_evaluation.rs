@@ -70,7 +70,7 @@ pub fn dag_of(set: &str, agent: &str, judge: &str, criteria: Option<&str>, cases
     }
 }
 
-/// What the judge is told. The answer follows it as the result of the task before.
+/// The judge's input. The answer follows it as the result of the task before.
 fn to_judge(case: &KeptCase, criteria: Option<&str>) -> String {
     let mut text = format!("# Question\n{}\n", case.question);
     if let Some(expected) = &case.expected {

@@ -119,7 +119,8 @@ export const About = memo(function About({ id, contextType, focus: named, contex
       setError(refusal);
     }
     await queries.invalidateQueries({ queryKey: ['conversation', id] });
-    setChosenType(undefined);
+    // A later choice is still on its way.
+    setChosenType((now) => (now === about.contextType ? undefined : now));
   };
   return (
     <div className="about" role="group" aria-label={t('Conversation context')}>

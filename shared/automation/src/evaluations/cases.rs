@@ -244,19 +244,14 @@ async fn update_case(
     Segments((workspace_id, id, case)): Segments<(Uuid, Uuid, Uuid)>,
     Body(request): Body<CasePatch>,
 ) -> Result<Json<CaseBody>, Problem> {
-    let changed = NewCase {
-        question: request.question.clone().unwrap_or_else(|| "unchanged".to_owned()),
-        expected: request.expected.clone().flatten(),
-        run_id: None,
-    };
-    changed.check().map_err(invalid)?;
-    let mut db = caller.begin(&state).await?;
-    let set = found(&mut db, &caller, workspace_id, id).await?;
     let expected = request.expected.as_ref().map(|expected| expected.as_deref());
     let change = CaseChange {
         question: request.question.as_deref(),
         expected: expected.map(|expected| expected.filter(|text| !text.trim().is_empty())),
     };
+    change.check().map_err(invalid)?;
+    let mut db = caller.begin(&state).await?;
+    let set = found(&mut db, &caller, workspace_id, id).await?;
     let updated = evaluations::update_case(&mut *db, set.id, case, &change).await?;
     let updated = updated.ok_or_else(case_not_found)?;
     db.commit().await?;

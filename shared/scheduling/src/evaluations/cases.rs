@@ -33,13 +33,27 @@ pub struct NewCase {
 impl NewCase {
     /// Validates it. The error is a message for the user.
     pub fn check(&self) -> Result<(), String> {
+        let change = CaseChange {
+            question: Some(&self.question),
+            expected: Some(self.expected.as_deref()),
+        };
+        change.check()
+    }
+}
+
+impl CaseChange<'_> {
+    /// Validates it. The error is a message for the user.
+    pub fn check(&self) -> Result<(), String> {
         let fits = |text: &str| text.chars().count() <= TEXT_MAX_CHARS && !text.contains('\0');
-        if self.question.trim().is_empty() || !fits(&self.question) {
+        if !self
+            .question
+            .is_none_or(|question| !question.trim().is_empty() && fits(question))
+        {
             return Err(format!(
                 "question must have 1 to {TEXT_MAX_CHARS} characters and no NUL"
             ));
         }
-        if !self.expected.as_deref().is_none_or(fits) {
+        if !self.expected.flatten().is_none_or(fits) {
             return Err(format!(
                 "expected must have at most {TEXT_MAX_CHARS} characters and no NUL"
             ));

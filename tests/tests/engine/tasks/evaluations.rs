@@ -290,7 +290,7 @@ async fn what_can_not_be_evaluated_is_refused() {
     );
     for request in [
         json!({"agentDefinitionId": uuid::Uuid::nil()}),
-        json!({"agentDefinitionId": agent, "judge": "nobody"}),
+        json!({"agentDefinitionId": agent, "judge": "unknown"}),
     ] {
         assert_eq!(
             code(&evaluations, request).await,
