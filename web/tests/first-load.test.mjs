@@ -15,6 +15,8 @@ const pathOf = (request) => request.url().slice(dev.url.length);
 async function held(options) {
   const signed = await signedIn(browser, dev, options);
   const { page } = signed;
+  // The first visit may still be loading: none of its requests is to be counted.
+  await page.goto('about:blank');
   const requests = [];
   let release = () => {};
   const released = new Promise((resolve) => {
@@ -50,8 +52,6 @@ test('a link that signs in is used before anything is asked', { skip }, async ()
   const { context, page, requests } = await held();
   await page.unroute(APP);
   const { code } = (await dev.api('/api/sign-in-codes', { method: 'POST' })).body;
-  await page.goto('about:blank');
-  requests.length = 0;
   await page.goto(`${dev.url}/#code=${code}`);
   await page.getByRole('textbox', { name: 'Message' }).waitFor();
   assert.deepEqual(requests.filter(isOfApi).slice(0, 2).map(pathOf), ['/api/session', '/api/me']);
@@ -74,9 +74,6 @@ test('the start page is drawn before the sidebar, and what shows a conversation 
       };
     }).observe(document, { childList: true, subtree: true });
   });
-  // The first visit may still be loading.
-  await page.goto('about:blank');
-  requests.length = 0;
   await page.goto(dev.url);
   await page.getByRole('navigation', { name: 'Chats' }).waitFor();
   assert.deepEqual(await page.evaluate(() => globalThis.drawnFirst), { sidebar: 1, chats: 0, scripts: 0 });
@@ -90,6 +87,7 @@ test('the start page is drawn before the sidebar, and what shows a conversation 
 test('the address of a chat loads what shows it along with the script', { skip }, async () => {
   const { context, page, requests, release } = await held();
   await page.unroute(APP);
+  await page.goto(dev.url);
   await ask(page, 'hello');
   await finished(page);
   const address = page.url();
