@@ -35,6 +35,8 @@ class ProtocolServer(AgentRules):
         self.lease_s = lease_s
         self.heartbeat_s = heartbeat_s
         self.claim_wait_max_s = claim_wait_max_s
+        self.records_max = 0
+        """Maximum number of records of a request. 0: it takes none with others, as an older server."""
         self.retry_s = 0.05
         self.allowed = True
         self.workers: dict[str, Registered] = {}
@@ -141,7 +143,7 @@ class ProtocolServer(AgentRules):
     def respond(self, method: str, path: str, body: Any, authorization: str | None) -> tuple[int, Any]:
         """Returns the status and the JSON of a response."""
         path, _, query = path.partition("?")
-        match = re.fullmatch(r"/api/workers/([A-Za-z0-9_.-]{1,64})/(registrations|claims|heartbeats|calls)((?:/[^/]+)*)", path)
+        match = re.fullmatch(r"/api/workers/([A-Za-z0-9_.-]{1,64})/(registrations|claims|heartbeats|records|calls)((?:/[^/]+)*)", path)
         if not match:
             raise self.violation(404, "not_found", f"{method} {path}")
         if authorization != f"Bearer {KEY}":
@@ -164,6 +166,8 @@ class ProtocolServer(AgentRules):
                 return 200, self._claim(queue, body)
             if kind == "heartbeats":
                 return 200, self._heartbeat(queue, body)
+            if kind == "records":
+                return 200, {"records": self._records(body)}
             return 200, {"status": self._about(rest[0], rest[1], body)}
 
     def _register(self, queue: str, body: Any) -> Any:
@@ -183,7 +187,7 @@ class ProtocolServer(AgentRules):
         worker = Registered(str(uuid4()), queue, body["slots"], tools, time.monotonic() + self.lease_s)
         self.workers[worker.id] = worker
         times = {"leaseS": self.lease_s, "heartbeatS": self.heartbeat_s, "claimWaitMaxS": self.claim_wait_max_s}
-        return {"workerId": worker.id, "queue": queue, **times}
+        return {"workerId": worker.id, "queue": queue, **times, **({"recordsMax": self.records_max} if self.records_max else {})}
 
     def _worker(self, queue: str, body: Any) -> Registered:
         worker = self.workers.get(body["workerId"])
@@ -257,6 +261,24 @@ class ProtocolServer(AgentRules):
             call.lease_until = worker.alive_until
             answer["cancelled" if call.cancelled else "held"].append(call.id)
         return answer
+
+    def _records(self, body: Any) -> list[Any]:
+        self.fields(body, workerId=str, records=list)
+        if not 1 <= len(body["records"]) <= self.records_max:
+            raise self.violation(400, "invalid_records", f"{len(body['records'])} records")
+        return [self._record(body["workerId"], record) for record in body["records"]]
+
+    def _record(self, worker_id: str, record: Any) -> Any:
+        self.fields(record, callId=str, attempt=int, step_=dict, output_=object)
+        if ("step" in record) == ("output" in record):
+            raise self.violation(400, "invalid_record", f"record {record}")
+        kind, fields = ("steps", record["step"]) if "step" in record else ("completion", {"output": record["output"]})
+        body = {"workerId": worker_id, "attempt": record["attempt"], **fields}
+        self.requests.append((kind, body))
+        try:
+            return {"status": self._about(record["callId"], kind, body)}
+        except ProblemError as problem:
+            return {"problem": {"status": problem.status, "code": problem.code, "title": problem.code}}
 
     def _about(self, id_: str, kind: str, body: Any) -> str:
         """A completion, failure or progress."""

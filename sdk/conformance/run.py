@@ -36,6 +36,7 @@ class Case:
     def __init__(self, case: dict[str, Any], command: list[str], folder: Path) -> None:
         lease_s = float(case.get("lease", 60))
         self.api = ProtocolServer(lease_s=lease_s, heartbeat_s=min(0.2, lease_s / 5))
+        self.api.records_max = case.get("records", 0)
         self._case = case
         self._command = command
         self._folder = folder

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use super::steps::runs;
 use crate::model::{REMOTE_TOOLS, Script};
 use crate::product::Fleet;
-use crate::results::{Better, Column, Of, PlotKind, Table};
+use crate::results::{Better, Claim, Column, Of, PlotKind, Table};
 use crate::scenario::{Context, Recorder, Scenario};
 
 pub struct Remote;
@@ -25,8 +25,12 @@ const TABLE: &str = "remote";
 const IDLE: &str = "idle";
 /// Calls that the program executes at once.
 const SLOTS: u32 = 200;
+/// Maximum number of results in a request.
+const TOGETHER: usize = 100;
 /// Programs that wait for calls.
 const IDLE_PROGRAMS: usize = 1_000;
+/// The row that shows how many calls a second there can be.
+const CLAIMED: &str = "10 at once, 10 calls a step";
 /// How many of them register at the same time.
 const REGISTER_AT_ONCE: usize = 20;
 /// How long a claim waits, in seconds.
@@ -83,6 +87,49 @@ impl Scenario for Remote {
         tables
     }
 
+    fn claims(&self, found: &Recorder) -> Vec<Claim> {
+        let remote = found.table(TABLE);
+        let calls = remote.values(CLAIMED, "rate");
+        let idle = found.table(IDLE);
+        let row = format!("{IDLE_PROGRAMS} programs");
+        let memory = idle.values(&row, "memory");
+        let cpu = ["api_cpu", "worker_cpu", "postgres_cpu"].map(|column| idle.values(&row, column));
+        let mut claims = vec![
+            claim(
+                "a call of a user's program, 1 at a time: p50",
+                "ms",
+                8.0,
+                Better::Lower,
+                remote.values("1 at a time", "remote").to_vec(),
+            ),
+            claim(
+                "calls of a user's program a second, 10 a step",
+                "1/s",
+                1_000.0,
+                Better::Higher,
+                calls.to_vec(),
+            ),
+            claim(
+                "1,000 idle programs: memory of the API",
+                "MB",
+                50.0,
+                Better::Lower,
+                memory.to_vec(),
+            ),
+            claim(
+                "1,000 idle programs: CPU of all processes",
+                "% of a core",
+                2.0,
+                Better::Lower,
+                (0..memory.len())
+                    .map(|nth| cpu.iter().map(|of| of.get(nth).copied().unwrap_or(f64::NAN)).sum())
+                    .collect(),
+            ),
+        ];
+        claims.extend(functions::claims(found, calls));
+        claims
+    }
+
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
         let fleet = Fleet::start(context, &[]).await?;
         let program = Program::start(&fleet).await?;
@@ -102,13 +149,7 @@ impl Scenario for Remote {
             ("1 at a time", 1, context.sized(6, 1), script.calls, 0),
             ("10 at once", 10, context.sized(4, 1), script.calls, 0),
             ("50 at once", context.sized(50, 10), 2, context.sized(20, 4), 0),
-            (
-                "10 at once, 10 calls a step",
-                10,
-                context.sized(4, 1),
-                context.sized(20, 4),
-                9,
-            ),
+            (CLAIMED, 10, context.sized(4, 1), context.sized(20, 4), 9),
         ] {
             let script = Script { calls, more, ..script };
             let found = runs(&fleet, remote, script, together, each).await?;
@@ -122,13 +163,25 @@ impl Scenario for Remote {
         }
         out.note(format!(
             "Runs of {} steps with a tool call each, of 20 with 50 runs and with 10 calls a step. The program is a process on the same machine with {SLOTS} slots; it takes calls by long polls and \
-             returns their results one by one.",
+             returns their results as our packages do: those that are there at the same time together.",
             script.calls
         ));
         program.stop();
         fleet.stop(context).await?;
         idle(context, out).await?;
         functions::measure(context, out).await
+    }
+}
+
+/// A claim without a paragraph.
+fn claim(what: &str, unit: &str, bound: f64, better: Better, values: Vec<f64>) -> Claim {
+    Claim {
+        what: what.to_owned(),
+        unit: unit.to_owned(),
+        bound,
+        better,
+        values,
+        why_not: None,
     }
 }
 
@@ -199,14 +252,16 @@ async fn serve(client: reqwest::Client, key: String, base: String, worker: Strin
         let claim = json!({"workerId": worker, "max": SLOTS, "waitS": WAIT_S});
         let claimed = post(&client, &key, &format!("{base}/claims"), claim).await?;
         let calls = claimed["calls"].as_array().context("calls")?.clone();
-        let completions = calls.iter().map(|call| {
-            let path = format!("{base}/calls/{}/completion", call["id"].as_str().unwrap_or_default());
-            let body = json!({"workerId": worker, "attempt": call["attempt"], "output": {"done": true}});
-            let (client, key) = (client.clone(), key.clone());
-            async move { post(&client, &key, &path, body).await }
-        });
         // The next claim does not wait for these results.
-        tokio::spawn(join_all(completions.collect::<Vec<_>>()));
+        for calls in calls.chunks(TOGETHER) {
+            let outputs: Vec<Value> = calls
+                .iter()
+                .map(|call| json!({"callId": call["id"], "attempt": call["attempt"], "output": {"done": true}}))
+                .collect();
+            let (client, key, path) = (client.clone(), key.clone(), format!("{base}/records"));
+            let body = json!({"workerId": worker, "records": outputs});
+            tokio::spawn(async move { post(&client, &key, &path, body).await });
+        }
     }
 }
 

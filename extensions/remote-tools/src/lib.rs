@@ -8,6 +8,7 @@
 //! - `registrations` workers and their tools: rows of `kb.remote_workers` and `kb.remote_tools`
 //! - `calls`         calls of a worker: claim, renew, progress, retry
 //! - `steps`         steps of durable functions, and signals to them
+//! - `records`       steps and outputs of several calls, in one statement
 //! - `texts`         text of answers and events of programs, before the end of their call
 //! - `waiting`       claims that wait for a call
 //! - `tool`          a registered tool, as agents and MCP clients get it
@@ -20,6 +21,7 @@ pub mod agents;
 pub mod announcement;
 pub mod calls;
 pub mod extension;
+pub mod records;
 pub mod registrations;
 pub mod routes;
 pub mod settings;

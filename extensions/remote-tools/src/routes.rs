@@ -3,12 +3,14 @@
 //! - `registrations` workers announce themselves and their tools, and leave; the list of workers
 //! - `claims`        a worker takes calls, and renews their leases
 //! - `results`       a call ends, or reports progress
+//! - `records`       ends and steps of several calls at once
 //! - `steps`         what durable functions have done
 //! - `suspension`    what they wait for
 //! - `text`          answers that they write and events that they emit while they work
 //! - `signals`       other programs' signals to such functions
 
 pub mod claims;
+pub mod records;
 pub mod registrations;
 pub mod results;
 pub mod signals;
@@ -55,6 +57,7 @@ pub fn routes() -> Routes {
         .merge(registrations::routes())
         .merge(claims::routes())
         .merge(results::routes())
+        .merge(records::routes())
         .merge(steps::routes())
         .merge(suspension::routes())
         .merge(text::routes())

@@ -26,7 +26,7 @@ pub enum Recorded {
 
 impl Recorded {
     /// From the outcome of the SQL functions.
-    fn of(outcome: Option<&str>) -> Self {
+    pub(crate) fn of(outcome: Option<&str>) -> Self {
         match outcome {
             Some("recorded") => Self::Recorded,
             Some("changed") => Self::Changed,
@@ -37,12 +37,14 @@ impl Recorded {
 }
 
 /// A step that the program executes.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct FunctionStep<'a> {
     pub number: i32,
     pub name: &'a str,
     pub status: StepStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<&'a str>,
 }
 

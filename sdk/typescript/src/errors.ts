@@ -146,9 +146,18 @@ export function errorOf(status: number, body: string, retryAfter: string | null,
   } catch {
     // A proxy has responded.
   }
+  return problemError(problem, status, retryAfterS(retryAfter, nowMs));
+}
+
+/** Returns the error for a problem of the API. `status`: that of its response. */
+export function problemError(
+  problem: Readonly<Record<string, unknown>>,
+  status = Number(problem.status),
+  retryAfterS?: number,
+): APIError {
   const text = (field: string) => (typeof problem[field] === 'string' ? (problem[field] as string) : '');
   const detail = text('detail') || text('title') || `the response has status ${status}`;
-  return new APIError(status, text('code') || 'http_error', detail, retryAfterS(retryAfter, nowMs), problem);
+  return new APIError(status, text('code') || 'http_error', detail, retryAfterS, problem);
 }
 
 /** Returns the seconds that a `Retry-After` header names, as a number or as a date. */

@@ -14,6 +14,7 @@ import { APIError, CallCancelledError, ResponseError } from './errors.js';
 import { type AnyTool, callTool } from './handler.js';
 import type { HeldCall, HeldCalls, Stop } from './heldCalls.js';
 import { type Completed, type Failed, failed, type Outcome, type Suspended, text } from './outcomes.js';
+import { Records } from './records.js';
 import * as requests from './requests.js';
 import { Journal, type RecordedStep } from './steps.js';
 
@@ -29,6 +30,10 @@ export class Execution {
   readonly #running = new Set<HeldCall>();
   /** The next message of each call that has one, or is sending one. */
   readonly #messages = new Map<HeldCall, string | undefined>();
+  readonly #records = new Records(
+    (request) => this.connection.run(request, this.connection.leaseMs),
+    () => this.connection.registration.recordsMax,
+  );
 
   constructor(
     private readonly connection: Connection,
@@ -184,7 +189,7 @@ export class Execution {
       if (held.isVoid) throw held.signal.reason;
       this.connection.ended.throwIfAborted();
       try {
-        return await this.connection.run(request, this.connection.leaseMs);
+        return await this.#records.send(request);
       } catch (error) {
         if (isStale(error)) {
           this.stop(held, 'lost');

@@ -1,6 +1,6 @@
 /** Sends one request, and turns failures into errors. Thin: what to send, and when again, is decided by `requests` and `connection`. */
 import { errorOf, RejoinError, ResponseError, UnreachableError } from './errors.js';
-import type { Request } from './requests.js';
+import { Json, type Request } from './requests.js';
 import type { Settings } from './settings.js';
 
 export const USER_AGENT = 'rejoin-typescript/0.1.0';
@@ -28,7 +28,7 @@ export class Http {
         headers,
         redirect: 'manual',
         signal: limit.signal,
-        ...(request.body === undefined ? {} : { body: JSON.stringify(request.body) }),
+        ...(request.body === undefined ? {} : { body: jsonOf(request.body) }),
       });
       const body = await response.text();
       if (!response.ok) throw errorOf(response.status, body, response.headers.get('retry-after'));
@@ -71,6 +71,10 @@ export class Http {
       { cause },
     );
   }
+}
+
+function jsonOf(body: unknown): string {
+  return body instanceof Json ? body.text : JSON.stringify(body);
 }
 
 function read<T>(request: Request<T>, body: string): T {

@@ -13,6 +13,20 @@ export interface Request<T> {
   readonly path: string;
   readonly body?: unknown;
   readonly response: z.ZodType<T>;
+  /** What it records of a call, if that may be sent with records of others. */
+  readonly record?: AboutCall;
+}
+
+/** A record of a call, as it is sent with others. */
+export interface AboutCall {
+  readonly queue: string;
+  readonly workerId: string;
+  readonly fields: object;
+}
+
+/** A body that is JSON already. */
+export class Json {
+  constructor(readonly text: string) {}
 }
 
 const registration = z.object({
@@ -20,6 +34,8 @@ const registration = z.object({
   leaseS: z.number().positive(),
   heartbeatS: z.number().positive(),
   claimWaitMaxS: z.number().nonnegative(),
+  // An older server takes each alone.
+  recordsMax: z.number().default(0),
 });
 const claimedCall = z.object({
   id: z.string(),
@@ -47,6 +63,9 @@ const claimed = z.object({ calls: z.array(claimedCall) });
 const ids = z.array(z.string()).default([]);
 const heartbeatAnswer = z.object({ cancelled: ids, lost: ids });
 const recorded = z.object({ status: z.string() });
+const recordedTogether = z.object({
+  records: z.array(z.object({ status: z.string().optional(), problem: z.record(z.string(), z.unknown()).optional() })),
+});
 const nothing = z.undefined();
 
 /** A registered worker. */
@@ -55,6 +74,9 @@ export type Registration = z.output<typeof registration>;
 export type ClaimedCall = z.output<typeof claimedCall>;
 /** The calls of a heartbeat that are to be stopped, by their ids. */
 export type HeartbeatAnswer = z.output<typeof heartbeatAnswer>;
+
+/** What became of a record that was sent with others: the state of its call, or the problem. */
+export type RecordedAnswer = z.output<typeof recordedTogether>['records'][number];
 
 /** What a worker registers with. */
 export interface Announcement {
@@ -100,7 +122,10 @@ export interface Attempt {
 /** Records how an attempt has ended. */
 export function result(attempt: Attempt, outcome: Completed | Failed | Suspended): Request<unknown> {
   if (outcome.kind === 'suspended') return about(attempt, 'suspension', { steps: outcome.steps });
-  if (outcome.kind === 'completed') return about(attempt, 'completion', { output: outcome.output });
+  if (outcome.kind === 'completed') {
+    const { output } = outcome;
+    return { ...about(attempt, 'completion', { output }), record: record(attempt, { output }) };
+  }
   return about(attempt, 'failure', { error: outcome.error, retry: outcome.retry });
 }
 
@@ -116,7 +141,17 @@ export function checkpoint(attempt: Attempt, value: unknown): Request<unknown> {
 
 /** Records a step. */
 export function step(attempt: Attempt, ended: EndedStep): Request<unknown> {
-  return about(attempt, 'steps', ended);
+  return { ...about(attempt, 'steps', ended), record: record(attempt, { step: ended }) };
+}
+
+/** Records steps and outputs of several calls: JSON of the `fields` of their records. */
+export function records(
+  queue: string,
+  workerId: string,
+  fields: readonly string[],
+): Request<z.output<typeof recordedTogether>> {
+  const body = new Json(`{"workerId":${JSON.stringify(workerId)},"records":[${fields.join(',')}]}`);
+  return { method: 'POST', path: path(queue, 'records'), body, response: recordedTogether };
 }
 
 /** Publishes a piece of an answer, or an event. */
@@ -137,6 +172,10 @@ export function leave(queue: string, workerId: string): Request<undefined> {
 function about({ queue, workerId, id, attempt }: Attempt, what: string, fields: object): Request<unknown> {
   const body = { workerId, attempt, ...fields };
   return { method: 'POST', path: path(queue, 'calls', id, what), body, response: recorded };
+}
+
+function record({ queue, workerId, id, attempt }: Attempt, what: object): AboutCall {
+  return { queue, workerId, fields: { callId: id, attempt, ...what } };
 }
 
 function path(...parts: string[]): string {

@@ -20,6 +20,10 @@ interface Process {
 /** Undefined where there is none, such as in a browser. */
 export const thisProcess: Process | undefined = (globalThis as { process?: Process }).process;
 
+/** Calls a function after what else happens in this turn of the event loop. */
+export const soon: (then: () => void) => void =
+  (globalThis as { setImmediate?: (then: () => void) => unknown }).setImmediate ?? ((then) => void setTimeout(then, 0));
+
 /** The environment variables. */
 export function environment(): Environment {
   return thisProcess?.env ?? {};

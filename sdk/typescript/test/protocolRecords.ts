@@ -125,6 +125,9 @@ export const FIELDS = {
   claim: { workerId: isText, max: isWhole, waitS: isWhole },
   heartbeat: { workerId: isText, calls: Array.isArray, draining: isFlag },
   attempt: { id: isText, attempt: isWhole },
+  records: { workerId: isText, records: Array.isArray },
+  recordedStep: { callId: isText, attempt: isWhole, step: isObject },
+  recordedOutput: { callId: isText, attempt: isWhole, output: isAny },
   completion: { workerId: isText, attempt: isWhole, output: isAny },
   failure: { workerId: isText, attempt: isWhole, error: isText, retry: isFlag },
   progress: {

@@ -32,6 +32,8 @@ export class ProtocolRules {
   leaseS = 60;
   heartbeatS = 0.2;
   claimWaitMaxS = 1;
+  /** Maximum number of records of a request. 0: it takes none with others, as an older server. */
+  recordsMax = 0;
   allowed = true;
   readonly workers = new Map<string, Registered>();
   readonly calls = new Map<string, Offered>();
@@ -47,7 +49,7 @@ export class ProtocolRules {
     authorization: string | undefined,
   ): Promise<[number, unknown]> {
     const match =
-      /^\/api\/workers\/([A-Za-z0-9_.-]{1,64})\/(registrations|claims|heartbeats|calls)((?:\/[^/?]+)*)(\?.*)?$/.exec(
+      /^\/api\/workers\/([A-Za-z0-9_.-]{1,64})\/(registrations|claims|heartbeats|records|calls)((?:\/[^/?]+)*)(\?.*)?$/.exec(
         path,
       );
     if (!match) throw this.#violation(404, 'not_found', `${method} ${path}`);
@@ -63,6 +65,7 @@ export class ProtocolRules {
     if (kind === 'registrations') return [201, this.#register(queue, body)];
     if (kind === 'claims') return [200, await this.#claim(queue, body)];
     if (kind === 'heartbeats') return [200, this.#heartbeat(queue, body)];
+    if (kind === 'records') return [200, { records: this.#records(body) }];
     return [200, { status: this.#about(rest[0]!, rest[1]!, body) }];
   }
 
@@ -107,8 +110,8 @@ export class ProtocolRules {
       drainingSince: Infinity,
     };
     this.workers.set(worker.id, worker);
-    const { leaseS, heartbeatS, claimWaitMaxS } = this;
-    return { workerId: worker.id, queue, leaseS, heartbeatS, claimWaitMaxS };
+    const { leaseS, heartbeatS, claimWaitMaxS, recordsMax } = this;
+    return { workerId: worker.id, queue, leaseS, heartbeatS, claimWaitMaxS, ...(recordsMax > 0 ? { recordsMax } : {}) };
   }
 
   #checkAgents(agents: readonly Announced[], tools: readonly ToolDefinition[]): void {
@@ -197,6 +200,25 @@ export class ProtocolRules {
     if (!call || kind !== 'steps' || after === undefined)
       throw this.#violation(404, 'call_not_found', `${kind}${query} of ${id}`);
     return { items: steps.list(call, Number(after)) };
+  }
+
+  #records(body: Body): unknown[] {
+    this.#fields('records', body);
+    const records = body.records as Body[];
+    if (records.length < 1 || records.length > this.recordsMax)
+      throw this.#violation(400, 'invalid_records', `${records.length} records`);
+    return records.map((record) => {
+      const kind = 'step' in record ? 'steps' : 'completion';
+      this.#fields(kind === 'steps' ? 'recordedStep' : 'recordedOutput', record);
+      const fields = kind === 'steps' ? (record.step as Body) : { output: record.output };
+      try {
+        const about = { workerId: body.workerId, attempt: record.attempt, ...fields };
+        return { status: this.#about(record.callId as string, kind, about) };
+      } catch (error) {
+        if (!(error instanceof Problem)) throw error;
+        return { problem: { status: error.status, code: error.code, title: error.code } };
+      }
+    });
   }
 
   /** A completion, failure, progress, step or suspension. */

@@ -24,7 +24,9 @@ export class ProtocolServer extends ProtocolRules {
     super();
   }
 
-  static async start(settings: Partial<Pick<ProtocolRules, 'leaseS' | 'heartbeatS' | 'claimWaitMaxS'>> = {}) {
+  static async start(
+    settings: Partial<Pick<ProtocolRules, 'leaseS' | 'heartbeatS' | 'claimWaitMaxS' | 'recordsMax'>> = {},
+  ) {
     const server = Object.assign(new ProtocolServer(), settings);
     await server.back();
     return server;

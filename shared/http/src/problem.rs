@@ -155,6 +155,18 @@ impl Problem {
         self
     }
 
+    /// Returns the members of its body.
+    pub fn to_json(&self) -> Value {
+        let mut body = Map::new();
+        body.insert("type".into(), json!(format!("{TYPE_PREFIX}{}", self.code)));
+        body.insert("title".into(), json!(self.title()));
+        body.insert("status".into(), json!(self.status.as_u16()));
+        body.insert("detail".into(), json!(self.detail));
+        body.insert("code".into(), json!(self.code));
+        body.extend(self.extra.clone());
+        Value::Object(body)
+    }
+
     /// Returns the code in words.
     fn title(&self) -> String {
         let words = self.code.replace('_', " ");
@@ -168,14 +180,7 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut body = Map::new();
-        body.insert("type".into(), json!(format!("{TYPE_PREFIX}{}", self.code)));
-        body.insert("title".into(), json!(self.title()));
-        body.insert("status".into(), json!(self.status.as_u16()));
-        body.insert("detail".into(), json!(self.detail));
-        body.insert("code".into(), json!(self.code));
-        body.extend(self.extra);
-        let mut response = (self.status, Value::Object(body).to_string()).into_response();
+        let mut response = (self.status, self.to_json().to_string()).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(seconds) = self.retry_after_s {

@@ -5,6 +5,7 @@
 //! - `emitted` events that programs emit while they work
 //! - `held` runs that keep their slot while a program executes their calls
 //! - `model_calls` functions that ask language models
+//! - `records` steps and outputs of several calls in one request
 //! - `outcomes` what becomes of a call whose program is lost, fails, or is not wanted
 //! - `registration` who may register what
 //! - `waiting` claims that wait, one after another
@@ -15,6 +16,7 @@ mod emitted;
 mod held;
 mod model_calls;
 mod outcomes;
+mod records;
 mod registration;
 mod waiting;
 

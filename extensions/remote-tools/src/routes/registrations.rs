@@ -19,6 +19,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::claims::WAIT_MAX_S;
+use super::records::RECORDS_MAX;
 use super::{RemoteToolsState, Routes, checked_queue, may_serve, worker_unknown};
 use crate::agents::{self, AnnounceError};
 use crate::announcement::NewRemoteWorker;
@@ -43,6 +44,8 @@ pub struct Registration {
     pub heartbeat_s: f64,
     /// Maximum of `waitS` of a claim
     pub claim_wait_max_s: u32,
+    /// Maximum number of records of a request to `records`
+    pub records_max: usize,
 }
 
 /// A remote worker
@@ -189,6 +192,7 @@ async fn register(
         lease_s: state.args.remote_lease_s,
         heartbeat_s: state.args.heartbeat().as_secs_f64(),
         claim_wait_max_s: WAIT_MAX_S,
+        records_max: RECORDS_MAX,
     };
     Ok((status, Json(registration)))
 }

@@ -104,14 +104,9 @@ async fn complete(
     Segments((_queue, id)): Segments<(String, Uuid)>,
     Body(body): Body<CompletionBody>,
 ) -> Result<Json<CallState>, Problem> {
-    let bytes = body.output.to_string().len();
-    if bytes > OUTPUT_MAX_BYTES {
-        let detail = format!("the output has {bytes} bytes of JSON; the maximum is {OUTPUT_MAX_BYTES}");
-        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "output_too_large", detail));
-    }
-    let mut output = storable_json(body.output);
+    let output = checked_output(body.output)?;
+    let attempt = (body.worker_id, body.attempt);
     if !rejoin_faults::enabled(Fault::StaleResultAccepted) && !is_bound(&caller) {
-        let attempt = (body.worker_id, body.attempt);
         match calls::complete(&state.db, caller.rls_scope(), id, attempt, &output).await {
             Ok(None) => return Err(call_not_found()),
             Ok(Some(Completion::Stale)) => return Err(stale(id, body.attempt)),
@@ -124,22 +119,43 @@ async fn complete(
             Err(error) => debug!(error = %ErrorChain(&error), "completing a call failed; it is tried again"),
         }
     }
-    let record = held(&state, &caller, id, body.worker_id, body.attempt).await?;
-    settle_text(&state, &caller, id, body.attempt, &record).await?;
+    complete_checked(&state, &caller, id, attempt, output).await
+}
+
+/// Returns an output as it is stored. Err: it is too large.
+pub(super) fn checked_output(output: Value) -> Result<Value, Problem> {
+    let bytes = output.to_string().len();
+    if bytes > OUTPUT_MAX_BYTES {
+        let detail = format!("the output has {bytes} bytes of JSON; the maximum is {OUTPUT_MAX_BYTES}");
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "output_too_large", detail));
+    }
+    Ok(storable_json(output))
+}
+
+/// Completes a call whose output may have to match a schema, or may be the answer that its function has written.
+pub(super) async fn complete_checked(
+    state: &RemoteToolsState,
+    caller: &Caller,
+    id: Uuid,
+    (worker_id, attempt): (Uuid, i32),
+    mut output: Value,
+) -> Result<Json<CallState>, Problem> {
+    let record = held(state, caller, id, worker_id, attempt).await?;
+    settle_text(state, caller, id, attempt, &record).await?;
     let faults = match record.output_schema {
         Some(schema) => mismatch(schema, output.clone()).await,
         None => None,
     };
     if record.answers.is_some() && output.is_string() {
-        let written = texts::written(&mut *caller.begin(&state).await?, id).await?;
+        let written = texts::written(&mut *caller.begin(state).await?, id).await?;
         // Its readers have it.
         if output == written {
             output = Value::Null;
         }
     }
     match faults {
-        None => end(&state, &caller, id, body.attempt, RemoteEnd::Completed(&output)).await,
-        Some(why) => end(&state, &caller, id, body.attempt, RemoteEnd::Failed(&why)).await,
+        None => end(state, caller, id, attempt, RemoteEnd::Completed(&output)).await,
+        Some(why) => end(state, caller, id, attempt, RemoteEnd::Failed(&why)).await,
     }
 }
 

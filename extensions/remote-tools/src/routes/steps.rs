@@ -62,6 +62,59 @@ pub struct StepBody {
     pub error: Option<String>,
 }
 
+/// A step that is to be recorded, as it is stored.
+#[derive(Debug)]
+pub(super) struct NewStep {
+    number: i32,
+    name: String,
+    status: StepStatus,
+    output: Option<Value>,
+    error: Option<String>,
+}
+
+impl NewStep {
+    /// Err: what is wrong with it.
+    pub fn checked(
+        (number, name): (i32, String),
+        status: FunctionStatus,
+        output: Option<Value>,
+        error: Option<String>,
+    ) -> Result<Self, Problem> {
+        let name = checked_name(number, name)?;
+        let error = error.map(|error| storable(error).chars().take(ERROR_MAX_CHARS).collect::<String>());
+        let status = match (status, &error) {
+            (FunctionStatus::Begun, None) => StepStatus::Begun,
+            (FunctionStatus::Completed, None) => StepStatus::Completed,
+            (FunctionStatus::Error, Some(_)) => StepStatus::Error,
+            (FunctionStatus::Begun | FunctionStatus::Completed, Some(_)) | (FunctionStatus::Error, None) => {
+                let detail = "a step with the status error has an error, and no other step has one";
+                return Err(Problem::bad_request("invalid_step", detail));
+            }
+        };
+        let output = (status == StepStatus::Completed).then(|| output.map(storable_json).unwrap_or_default());
+        if let Some(output) = &output {
+            checked_size("output", output)?;
+        }
+        Ok(Self {
+            number,
+            name,
+            status,
+            output,
+            error,
+        })
+    }
+
+    pub fn to_record(&self) -> FunctionStep<'_> {
+        FunctionStep {
+            number: self.number,
+            name: &self.name,
+            status: self.status,
+            output: self.output.as_ref(),
+            error: self.error.as_deref(),
+        }
+    }
+}
+
 /// Record a step
 ///
 /// What the program has done, or is about to do. From the first step on, the call is handed out again after a lost worker, and its function gets
@@ -78,53 +131,40 @@ async fn record_step(
     Segments((_queue, id)): Segments<(String, Uuid)>,
     Body(body): Body<StepBody>,
 ) -> Result<Json<CallState>, Problem> {
-    let name = checked_name(body.number, body.name)?;
-    let output = body.output.map(storable_json);
-    let error = body
-        .error
-        .map(|error| storable(error).chars().take(ERROR_MAX_CHARS).collect::<String>());
-    let status = match (body.status, &error) {
-        (FunctionStatus::Begun, None) => StepStatus::Begun,
-        (FunctionStatus::Completed, None) => StepStatus::Completed,
-        (FunctionStatus::Error, Some(_)) => StepStatus::Error,
-        (FunctionStatus::Begun | FunctionStatus::Completed, Some(_)) | (FunctionStatus::Error, None) => {
-            let detail = "a step with the status error has an error, and no other step has one";
-            return Err(Problem::bad_request("invalid_step", detail));
-        }
-    };
-    let is_completed = status == StepStatus::Completed;
-    let output = is_completed.then(|| output.unwrap_or_default());
-    if let Some(output) = &output {
-        checked_size("output", output)?;
-    }
-    let step = FunctionStep {
-        number: body.number,
-        name: &name,
-        status,
-        output: output.as_ref(),
-        error: error.as_deref(),
-    };
+    let attempt = (body.worker_id, body.attempt);
+    let step = NewStep::checked((body.number, body.name), body.status, body.output, body.error)?;
     if !rejoin_faults::enabled(Fault::StaleResultAccepted) && !is_bound(&caller) {
-        let attempt = (body.worker_id, body.attempt);
-        match steps::record_of_worker(&state.db, caller.rls_scope(), id, attempt, &step).await {
+        match steps::record_of_worker(&state.db, caller.rls_scope(), id, attempt, &step.to_record()).await {
             Ok(None) => return Err(call_not_found()),
             Ok(Some(Attempted::Done(recorded))) => return outcome(recorded, id, body.attempt),
             Ok(Some(Attempted::Unchecked)) => {}
             Err(error) => debug!(error = %ErrorChain(&error), "recording a step failed; it is tried again"),
         }
     }
-    let record = held(&state, &caller, id, body.worker_id, body.attempt).await?;
-    let mut tx = caller.begin(&state).await?;
-    if record.is_writing && status != StepStatus::Begun {
-        texts::settle(&mut tx, id, body.attempt, Some(step.number), is_completed).await?;
+    record_checked(&state, &caller, id, attempt, &step).await
+}
+
+/// Records a step of which text may have to be kept or discarded.
+pub(super) async fn record_checked(
+    state: &RemoteToolsState,
+    caller: &Caller,
+    id: Uuid,
+    (worker_id, attempt): (Uuid, i32),
+    step: &NewStep,
+) -> Result<Json<CallState>, Problem> {
+    let record = held(state, caller, id, worker_id, attempt).await?;
+    let mut tx = caller.begin(state).await?;
+    if record.is_writing && step.status != StepStatus::Begun {
+        let is_completed = step.status == StepStatus::Completed;
+        texts::settle(&mut tx, id, attempt, Some(step.number), is_completed).await?;
     }
-    let recorded = steps::record(&mut tx, id, body.attempt, &step).await?;
-    let response = outcome(recorded, id, body.attempt)?;
+    let recorded = steps::record(&mut tx, id, attempt, &step.to_record()).await?;
+    let response = outcome(recorded, id, attempt)?;
     tx.commit().await?;
     Ok(response)
 }
 
-fn outcome(recorded: Recorded, id: Uuid, attempt: i32) -> Result<Json<CallState>, Problem> {
+pub(super) fn outcome(recorded: Recorded, id: Uuid, attempt: i32) -> Result<Json<CallState>, Problem> {
     let is_overlooked = recorded == Recorded::Changed && rejoin_faults::enabled(Fault::StepsForgotten);
     if recorded == Recorded::Recorded || is_overlooked {
         Ok(CallState::of(RemoteStatus::Running))

@@ -47,6 +47,8 @@ class Call(Generic[T]):
     read: Callable[[bytes], T]
     query: Query = field(default_factory=dict[str, "str | int | bool | None"])
     json: Any = None
+    content: bytes | None = None
+    """The body, in the place of `json`."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     is_transfer: bool = False
     """Whether a file is transferred, which may take longer."""
@@ -112,7 +114,7 @@ def send(
         **(extra or {}),
     }
     given = {name: value for name, value in body.items() if value is not None}
-    return Call("POST", path("chat", "stream"), reader(Accepted), {"onBusy": on_busy}, given, {"accept": "application/json"})
+    return Call("POST", path("chat", "stream"), reader(Accepted), {"onBusy": on_busy}, given, headers={"accept": "application/json"})
 
 
 def _file_id(file: Attachment) -> Id:

@@ -229,10 +229,16 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes, now: datetime
     # Otherwise a proxy has answered.
     with suppress(ValueError, TypeError):
         problem = dict(json.loads(body))
+    return problem_error(problem, status, retry_after_s(headers.get("retry-after"), now))
+
+
+def problem_error(problem: dict[str, Any], status: int | None = None, retry_after: float | None = None) -> APIError:
+    """Returns the exception for a problem of the API. `status`: that of its response; None: as it says itself."""
+    status = int(problem["status"]) if status is None else status
     code = problem.get("code") or "http_error"
     detail = problem.get("detail") or problem.get("title") or f"the response has status {status}"
     kind = _BY_STATUS.get(status) or (ServerError if status >= 500 else APIError)
-    return kind(status, str(code), str(detail), retry_after_s(headers.get("retry-after"), now), problem)
+    return kind(status, str(code), str(detail), retry_after, problem)
 
 
 def retry_after_s(header: str | None, now: datetime | None = None) -> float | None:

@@ -317,8 +317,17 @@ async fn a_key_may_be_for_one_queue_or_one_tool_of_it() {
         other.post(&path, end.clone()).await,
         "the tool refund of the queue billing",
     );
+    let record = json!({"callId": call["id"], "attempt": call["attempt"], "output": "done"});
+    let records = json!({"workerId": one["workerId"], "records": [record]});
+    let (_, answer) = other.post("/api/workers/billing/records", records.clone()).await;
+    is_refused(
+        (StatusCode::FORBIDDEN, answer["records"][0]["problem"].clone()),
+        "the tool refund of the queue billing",
+    );
     let (status, answer) = of_tool.post(&path, end).await;
     assert_eq!(status, StatusCode::OK, "{answer}");
+    let (_, answer) = of_tool.post("/api/workers/billing/records", records).await;
+    assert_eq!(answer["records"], json!([{"status": "completed"}]));
     events_of(&app, &posted).await;
     assert_eq!(result_for_model(&app), r#""done""#);
 }

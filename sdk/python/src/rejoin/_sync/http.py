@@ -50,7 +50,13 @@ class Http:
         headers = {**call.headers, **self.settings.headers()}
         try:
             response = self._client.request(
-                call.method, call.path, params=call.params(), headers=headers, json=call.json, content=content, timeout=timeout
+                call.method,
+                call.path,
+                params=call.params(),
+                headers=headers,
+                json=call.json,
+                content=content or call.content,
+                timeout=timeout,
             )
         except httpx.TransportError as error:
             raise self.unreachable(error) from error

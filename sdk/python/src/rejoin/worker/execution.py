@@ -27,6 +27,7 @@ from .handlers import Cancel, Handlers
 from .held_calls import HeldCall, HeldCalls, Stop
 from .log import log
 from .outcomes import Completed, Failed, Interrupted, Outcome, Suspended, text
+from .records import Records
 from .requests import ClaimedCall
 from .steps import Ended, Journal, RecordedStep
 from .tools import Tool
@@ -48,6 +49,7 @@ class Execution:
         self._held = held
         self._handlers = handlers
         self._tasks = tasks
+        self._records = Records(connection, tasks)
         self._loop = asyncio.get_running_loop()
         self._cancels: dict[HeldCall, Cancel] = {}
         self._messages: dict[HeldCall, list[str]] = {}
@@ -196,7 +198,7 @@ class Execution:
             if held.stop is Stop.LOST:
                 raise CallCancelledError(f"{held} has ended, or another attempt has it")
             try:
-                return await self._connection.run(request, self._connection.registration.lease_s)
+                return await self._records.send(request)
             except RejoinError as error:
                 if isinstance(error, APIError) and error.code == "stale_attempt":
                     self.stop(held, Stop.LOST)

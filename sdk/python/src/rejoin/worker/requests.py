@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..calls import Call, nothing, path, reader
@@ -24,6 +26,8 @@ class Registration(Model):
     """Seconds between two heartbeats."""
     claim_wait_max_s: int
     """Maximum duration of a claim, in seconds."""
+    records_max: int = 0
+    """Maximum number of records of a request. 0: an older server, which takes each alone."""
 
 
 class ClaimedCall(Model):
@@ -68,6 +72,29 @@ class Recorded(Model):
     """What the API has recorded of a call."""
 
     status: str
+
+
+class RecordAnswer(Model):
+    """What became of a record that was sent with others."""
+
+    status: str = ""
+    problem: dict[str, Any] | None = None
+
+
+class RecordAnswers(Model):
+    """What became of records, in their order."""
+
+    records: list[RecordAnswer]
+
+
+@dataclass(frozen=True)
+class Recording(Call[Recorded]):
+    """A record of a call, which may be sent with records of others."""
+
+    queue: str = ""
+    worker_id: str = ""
+    record: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """As it is sent with others."""
 
 
 def register(
@@ -126,7 +153,7 @@ def result(queue: str, worker_id: str, call_id: str, attempt: int, outcome: Comp
         waits = [{"number": step.number, "name": step.name, "wait": _given(step.what)} for step in outcome.steps]
         return _about(queue, worker_id, call_id, attempt, "suspension", {"steps": waits})
     if isinstance(outcome, Completed):
-        return _about(queue, worker_id, call_id, attempt, "completion", {"output": outcome.output})
+        return _recording(queue, worker_id, call_id, attempt, "completion", {"output": outcome.output}, {"output": outcome.output})
     return _about(queue, worker_id, call_id, attempt, "failure", {"error": outcome.error, "retry": outcome.retry})
 
 
@@ -143,7 +170,14 @@ def checkpoint(queue: str, worker_id: str, call_id: str, attempt: int, value: An
 def step(queue: str, worker_id: str, call_id: str, attempt: int, step: Ended) -> Call[Recorded]:
     """Records a step."""
     fields = {"number": step.number, "name": step.name, "status": step.status, "output": step.output, "error": step.error}
-    return _about(queue, worker_id, call_id, attempt, "steps", _given(fields))
+    return _recording(queue, worker_id, call_id, attempt, "steps", _given(fields), {"step": _given(fields)})
+
+
+def records(queue: str, worker_id: str, encoded: Iterable[bytes]) -> Call[RecordAnswers]:
+    """Records steps and outputs of several calls: JSON of `Recording.record`."""
+    content = b'{"workerId":%s,"records":[%s]}' % (json.dumps(worker_id).encode(), b",".join(encoded))
+    headers = {"content-type": "application/json"}
+    return Call("POST", path("workers", queue, "records"), reader(RecordAnswers), headers=headers, content=content)
 
 
 def write(queue: str, worker_id: str, call_id: str, attempt: int, piece: Piece) -> Call[Recorded]:
@@ -168,6 +202,14 @@ def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
 def leave(queue: str, worker_id: str) -> Call[None]:
     """Ends a registration."""
     return Call("DELETE", path("workers", queue, "registrations", worker_id), nothing)
+
+
+def _recording(
+    queue: str, worker_id: str, call_id: str, attempt: int, what: str, fields: Mapping[str, Any], record: Mapping[str, Any]
+) -> Recording:
+    alone = _about(queue, worker_id, call_id, attempt, what, fields)
+    about = {"callId": call_id, "attempt": attempt, **record}
+    return Recording(alone.method, alone.path, alone.read, json=alone.json, queue=queue, worker_id=worker_id, record=about)
 
 
 def _about(queue: str, worker_id: str, call_id: str, attempt: int, what: str, fields: Mapping[str, Any]) -> Call[Recorded]:
