@@ -125,7 +125,7 @@ pub fn claims(found: &Recorder, calls: &[f64]) -> Vec<Claim> {
         let what = format!("steps of durable functions a second (TypeScript), {row}, relative to the best peer");
         let why_not = "Restate's server appends a step to a log of its own and answers over one connection that stays open; a step of ours is a row \
                        in PostgreSQL, with an index, under the fence of its attempt, sent by HTTP. Many at once share a request and a transaction.";
-        claims.push(claim(what, relative(&ours, &of_peers(row)), why_not));
+        claims.push(claim(what, relative(ours, &of_peers(row)), why_not));
     }
     claims
 }
