@@ -118,12 +118,12 @@ pub fn claims(found: &Recorder, calls: &[f64]) -> Vec<Claim> {
     let mut claims = vec![claim(
         "calls of a user's program a second, relative to Restate's of another service".to_owned(),
         relative(calls, found.table(CALLS).values(MANY, "restate_rate")),
-        "A call is a job with a record, a model's step and its result; a tenth of the calls have a step to themselves.",
+        "A call is a job with a record, in a run of an agent whose steps are recorded, too: one for ten calls here.",
     )];
     for row in [ONE, MANY] {
         let ours = steps.values(row, "node_rate");
         let what = format!("steps of durable functions a second (TypeScript), {row}, relative to the best peer");
-        let why_not = "Restate's server appends a step to a log of its own and answers over one connection that stays open; a step of ours is a row \
+        let why_not = "Restate's server appends a step to a file and answers over one connection that stays open; a step of ours is a row \
                        in PostgreSQL, with an index, under the fence of its attempt, sent by HTTP. Many at once share a request and a transaction.";
         claims.push(claim(what, relative(ours, &of_peers(row)), why_not));
     }

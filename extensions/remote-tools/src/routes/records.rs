@@ -124,7 +124,7 @@ impl RecordBody {
 /// Record steps and outputs of several calls
 ///
 /// Each record counts as if it were sent alone: one that is refused has its problem in the answer, and the others are recorded. Repeating
-/// the request has the same response.
+/// the request is as repeating each of them.
 #[utoipa::path(post, path = "/api/workers/{queue}/records", tag = "remote workers", request_body = RecordsBody,
     params(("queue" = String, Path, description = "Name of a group of workers")),
     responses((status = 200, description = "What became of each record", body = RecordsAnswer), Refused, BodyRefused))]

@@ -101,7 +101,7 @@ async fn each_record_of_a_request_counts_alone() {
         "completed",
     ];
     assert_eq!(program.record_all(records.clone()).await, expected);
-    // Repeated, as after a lost response: only what was recorded before the end of its call is of no attempt any more.
+    // Repeated, as after a lost response: a step is refused if its call has ended since; all else has the same answer.
     let repeated = program.record_all(records).await;
     assert_eq!((&repeated[0][..], &repeated[4][..]), ("stale_attempt", "stale_attempt"));
     assert_eq!(repeated[5..], expected[5..]);
