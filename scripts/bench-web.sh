@@ -20,4 +20,6 @@ if [ -z "${REJOIN_TEST_BIN:-}" ]; then
 fi
 REJOIN_TEST_BIN=$(realpath "$REJOIN_TEST_BIN")
 export REJOIN_TEST_BIN
+# The browser that people have, not the one of tests.
+export REJOIN_TEST_CHROMIUM=${REJOIN_TEST_CHROMIUM:-$(type -P chromium chromium-browser google-chrome | head -n 1)}
 (cd web && exec node bench/bench.mjs)

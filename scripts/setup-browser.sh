@@ -3,6 +3,10 @@
 
 setup_browser() {
     local browser
+    # What most tests use, where it can be had. Without it, they use the whole browser.
+    if ! have chromium-headless-shell && can_apt; then
+        apt_install chromium-headless-shell || true
+    fi
     for browser in chromium chromium-browser google-chrome; do
         if have "$browser"; then
             return

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The cache of checked queries, .sqlx: `write` refreshes it, `check` says whether it is fresh, `lint` does so while Clippy looks at everything.
+# The cache of checked queries, .sqlx: `write` refreshes it, `check` says whether it is fresh, `lint` does so while Clippy looks at everything,
+# and everything is built, too, where RUSTC_WORKSPACE_WRAPPER says that Clippy compiles.
 # sqlx's macros write it themselves while they compile against a database; so this starts one, applies the migrations
 # and compiles the members that use them. No further tool is needed. (The server's plans determine
 # which columns may be null, so two versions of PostgreSQL can disagree about a file.)
@@ -27,9 +28,12 @@ mkdir -p "$fresh"
 grep -rlE 'sqlx::(query|query_as|query_scalar|query_file\w*)(_unchecked)?!|\bquery(_as|_scalar)?!' \
     --include='*.rs' shared extensions api worker cli tests | xargs -r touch
 compile=(check --tests)
-[ "$mode" != lint ] || compile=(clippy --all-targets)
 lints=()
-[ "$mode" != lint ] || lints=(-- -D warnings)
+if [ "$mode" = lint ]; then
+    compile=(clippy --all-targets)
+    lints=(-- -D warnings)
+    [ -z "${RUSTC_WORKSPACE_WRAPPER:-}" ] || compile=(build --all-targets) lints=()
+fi
 DATABASE_URL=$url SQLX_OFFLINE=false SQLX_OFFLINE_DIR=$fresh cargo "${compile[0]}" --locked --workspace "${compile[@]:1}" "${lints[@]}"
 
 case $mode in

@@ -43,7 +43,8 @@ npm_audit() {
         if said=$(cd "$folder" && npm audit --package-lock-only --audit-level=high 2>&1); then
             say "$folder: $(tail -n 1 <<<"$said")"
         elif grep -qE 'ENOTFOUND|ECONNREFUSED|EAI_AGAIN|endpoint|ETIMEDOUT|[45][0-9][0-9] ' <<<"$said"; then
-            say "$folder: npm's advisories can't be reached from here; not audited"
+            say "npm's advisories can't be reached from here; neither $folder nor what is after it was audited"
+            return
         else
             die "$folder: $said"
         fi

@@ -12,14 +12,26 @@ else
     needs_disk 20 "make test"
 fi
 
+client_tests=
+ended() {
+    [ -z "$client_tests" ] || kill "$client_tests" 2>/dev/null || true
+    [ -z "${IN_MEMORY:-}" ] || rm -rf "$IN_MEMORY"
+}
+trap ended EXIT
+keep_tests_in_memory 12
+
 # The tests bring their own PostgreSQL, whatever DATABASE_URL says.
 if [ $# -gt 0 ]; then
     cargo build --locked --workspace --bins
-    exec cargo test --locked --workspace "$@"
+    cargo test --locked --workspace "$@"
+    exit
 fi
 # In one go: while one program is linked, the next is compiled.
 cargo build --locked --workspace --bins --tests
-cargo test --locked --workspace
+# Many tests wait for a moment.
+RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN)))} cargo test --locked --workspace --lib --bins --tests
+# The only crate with examples in its documentation; it takes a second for each crate to find that there are none.
+cargo test --locked --doc -p rejoin-types
 if ! { find_node && setup_web_modules; }; then
     [ -z "${CI:-}" ] || die "the web app's tests need Node.js and its packages, and they can't be had here"
     say "SKIPPED: the web app's tests (no Node.js, or its packages can't be installed)"
@@ -31,13 +43,12 @@ else
     # Side by side: both mostly wait for answers.
     (cd web/packages/client && REJOIN_TEST_MEETINGS=8 npm test --silent >"$OLDPWD/.cache/client-tests.log" 2>&1) &
     client_tests=$!
-    trap 'kill "$client_tests" 2>/dev/null || true' EXIT
     (cd web && npm run --silent test:app)
     wait "$client_tests" || {
         cat .cache/client-tests.log >&2
         die "the client's tests failed"
     }
-    trap - EXIT
+    client_tests=
     say "the Python and TypeScript packages"
     scripts/test-sdk.sh
     scripts/test-sdk-typescript.sh

@@ -145,8 +145,15 @@ impl Drop for Process {
 /// Waits until a URL answers with success.
 pub async fn wait_until_ready(url: &str) -> Result<()> {
     let began = Instant::now();
+    // Once: a client reads the system's certificates.
+    let client = reqwest::Client::new();
     loop {
-        if reqwest::get(url).await.is_ok_and(|answer| answer.status().is_success()) {
+        if client
+            .get(url)
+            .send()
+            .await
+            .is_ok_and(|answer| answer.status().is_success())
+        {
             return Ok(());
         }
         if began.elapsed() > READY_LIMIT {

@@ -164,6 +164,8 @@ impl Scenario for Fanout {
             rejoin(context, case, out).await?;
             if case.beside {
                 limit(context.size, case, out).await?;
+            }
+            if case.beside && context.peers {
                 if let Err(error) = redis(context.size, case, out).await {
                     out.note(format!("Redis + Node, {}: {error:#}", case.row()));
                 }

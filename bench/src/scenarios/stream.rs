@@ -131,6 +131,9 @@ impl Scenario for Stream {
                 measured,
             };
             rejoin(context, load, out).await?;
+            if !context.peers {
+                continue;
+            }
             if let Err(error) = redis(load, out).await {
                 out.note(format!("Redis + Node, {}: {error:#}", row(runs)));
             }

@@ -1,15 +1,14 @@
 // `rejoin dev` as a newcomer runs it, with a model of the test's.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import { copyPrepared, newFolder } from './prepared.mjs';
 
 export const BINARY = process.env.REJOIN_TEST_BIN;
 
 /** Starts it, and waits until it is ready. */
 export async function startDev(modelUrl, { workers = 2, env = {} } = {}) {
-  const folder = mkdtempSync(join(tmpdir(), 'rejoin-web-'));
+  const folder = newFolder();
   const settings = {
     ...process.env,
     DATABASE_URL: '',
@@ -23,12 +22,11 @@ export async function startDev(modelUrl, { workers = 2, env = {} } = {}) {
   };
   let stderr = '';
   let child;
-  const start = async (port) => {
-    child = spawn(
-      BINARY,
-      ['dev', '--port', String(port), '--workers', String(workers), '--data-dir', folder, '--json'],
-      { stdio: ['ignore', 'pipe', 'pipe'], env: settings },
-    );
+  const start = async (port, data = folder) => {
+    child = spawn(BINARY, ['dev', '--port', String(port), '--workers', String(workers), '--data-dir', data, '--json'], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: settings,
+    });
     child.stderr.on('data', (data) => {
       stderr += data;
     });
@@ -44,6 +42,11 @@ export async function startDev(modelUrl, { workers = 2, env = {} } = {}) {
     child.kill('SIGINT');
     await over;
   };
+  await copyPrepared(BINARY, folder, async (fresh) => {
+    await start(0, fresh);
+    await halt();
+  });
+  stderr = '';
   const ready = await start(0);
   const api = async (path, { method = 'GET', body } = {}) => {
     const response = await fetch(ready.url + path, {

@@ -221,7 +221,8 @@ async fn a_bug_in_a_tool_affects_neither_the_graph_nor_other_runs() {
 async fn a_run_of_half_a_megabyte_is_kept_and_exported_whole() {
     let app = TestApp::start().await;
     let writer = app.agent("writer", &["find_path"]).await;
-    let paragraph = "All that was said is kept. ".repeat(2_000);
+    // In long words: the scripted model sends each by itself.
+    let paragraph = format!("{} ", "All-that-was-said-is-kept.".repeat(10)).repeat(207);
     let steps = 10;
     let replies = (0..steps).map(|step| {
         let ends = json!({"from_entity": format!("a{step}"), "to_entity": "b"});

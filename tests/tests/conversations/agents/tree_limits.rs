@@ -247,7 +247,7 @@ async fn a_huge_tool_result_is_an_error_and_a_large_one_is_cut() {
     .await;
     let agent = app.agent("reader", &["large"]).await;
     app.model.script([
-        Reply::tool("large", json!({"bytes": 50_000_000})),
+        Reply::tool("large", json!({"bytes": 17_000_000})),
         Reply::tool("large", json!({"bytes": 1_000_000})),
         Reply::text("Too much."),
     ]);
@@ -313,7 +313,7 @@ async fn runs_that_would_never_stop_end_at_their_limits() {
     let talker = app
         .agent_with("talker", &[], |content| content.default_timeout = Some(1))
         .await;
-    app.model.on("talk", [Reply::tokens(100_000).words_every(2)]);
+    app.model.on("talk", [Reply::tokens(5_000).words_every(2)]);
     let numbers = [0, 0].map(std::sync::atomic::AtomicUsize::new);
     app.model.answer_by(move |request| {
         let asked = sent(request).iter().find(|(role, _)| role == "user").unwrap().1.clone();

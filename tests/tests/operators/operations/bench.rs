@@ -1,10 +1,14 @@
 //! The benchmarks work: each scenario runs at its smallest size, without peers, and its results can be reported and
 //! compared. Speed is not asserted.
 
+use std::path::Path;
 use std::process::Command;
 
 use rejoin_tests::app::bench_binary;
 use serde_json::Value;
+
+/// Scenarios that run at once: at their smallest size, most of each is waiting.
+const AT_ONCE: usize = 4;
 
 #[test]
 fn every_benchmark_scenario_runs_and_is_reported() {
@@ -12,11 +16,12 @@ fn every_benchmark_scenario_runs_and_is_reported() {
     std::fs::create_dir_all(&folder).expect("a folder");
     let results = folder.join("results.json");
     let listed = said(Command::new(bench_binary()).arg("list"));
-    let said_by_run = said(
-        Command::new(bench_binary())
-            .args(["run", "--size", "smoke", "--no-peers", "--out"])
-            .arg(&results),
-    );
+    let names: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(!names.is_empty(), "{listed}");
+    let said_by_run = run_all(&names, &folder, &results);
     said(
         Command::new(bench_binary())
             .arg("report")
@@ -29,11 +34,6 @@ fn every_benchmark_scenario_runs_and_is_reported() {
     let measured: Value = serde_json::from_slice(&std::fs::read(&results).expect("results")).expect("JSON");
     let page = std::fs::read_to_string(folder.join("performance.md")).expect("the report");
     std::fs::remove_dir_all(&folder).expect("a folder of ours");
-    let names: Vec<&str> = listed
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .collect();
-    assert!(!names.is_empty(), "{listed}");
     for name in names {
         let tables = measured["scenarios"][name]["tables"].as_array();
         let tables = tables.unwrap_or_else(|| panic!("{name} left no result: {said_by_run}"));
@@ -47,6 +47,36 @@ fn every_benchmark_scenario_runs_and_is_reported() {
             }
         }
     }
+}
+
+/// Runs these scenarios, some at once, and puts all results into one file. Returns what the runs have printed.
+fn run_all(names: &[&str], folder: &Path, results: &Path) -> String {
+    let parts: Vec<_> = (0..AT_ONCE).map(|part| folder.join(format!("{part}.json"))).collect();
+    let printed = std::thread::scope(|scope| {
+        let runs: Vec<_> = parts
+            .iter()
+            .enumerate()
+            .map(|(part, out)| {
+                let mut run = Command::new(bench_binary());
+                run.args(["run", "--size", "smoke", "--no-peers", "--out"]).arg(out);
+                run.args(names.iter().skip(part).step_by(AT_ONCE));
+                scope.spawn(move || said(&mut run))
+            })
+            .collect();
+        let printed = runs.into_iter().map(|run| run.join().expect("scenarios that run"));
+        printed.collect::<Vec<_>>().join("\n")
+    });
+    let read = |part: &std::path::PathBuf| -> Value {
+        serde_json::from_slice(&std::fs::read(part).expect("results")).expect("JSON")
+    };
+    let mut whole = read(&parts[0]);
+    for part in &parts[1..] {
+        let mut more = read(part);
+        let scenarios = more["scenarios"].as_object_mut().expect("scenarios");
+        whole["scenarios"].as_object_mut().expect("scenarios").append(scenarios);
+    }
+    std::fs::write(results, whole.to_string()).expect("the results are written");
+    printed
 }
 
 #[test]

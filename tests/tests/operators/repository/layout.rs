@@ -232,6 +232,28 @@ fn no_crate_has_more_than_13_000_lines() {
     }
 }
 
+/// `make test` runs the examples of one crate: for each other crate, the compiler would have to find that it has none.
+#[test]
+fn only_one_crate_has_examples_in_its_documentation() {
+    let mut found = Vec::new();
+    for member in MEMBERS.into_iter().filter(|member| *member != "shared/types") {
+        for (path, text) in sources_of(member) {
+            let mut within = false;
+            for line in text.lines().map(str::trim_start) {
+                let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+                let Some(language) = comment.and_then(|comment| comment.trim().strip_prefix("```")) else {
+                    continue;
+                };
+                if !within && !["text", "json", "sql", "ignore"].contains(&language) {
+                    found.push(path.clone());
+                }
+                within = !within;
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:?}: scripts/test.sh has to run them");
+}
+
 fn sources_of(member: &str) -> Vec<(String, String)> {
     let folders = if member == "tests" {
         vec!["tests/src", "tests/tests"]
