@@ -7,11 +7,11 @@ mod functions;
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use async_trait::async_trait;
 use futures::future::join_all;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::steps::runs;
 use crate::model::{REMOTE_TOOLS, Script};
@@ -166,7 +166,7 @@ impl Scenario for Remote {
              returns their results as our packages do: those that are there at the same time together.",
             script.calls
         ));
-        program.stop();
+        program.stop().await?;
         fleet.stop(context).await?;
         idle(context, out).await?;
         functions::measure(context, out).await
@@ -211,15 +211,13 @@ async fn idle(context: &Context, out: &mut Recorder) -> Result<()> {
     }
     let grown = fleet.apis[0].usage()?.rss_bytes.saturating_sub(before);
     out.record(IDLE, &row, "memory", grown as f64 / 1_000_000.0);
-    ensure!(
-        programs.iter().all(|program| !program.0.is_finished()),
-        "an idle program has ended"
-    );
     out.note(format!(
         "An idle program repeats a claim that waits {WAIT_S} s. CPU over {} s, memory (RSS) at their end.",
         span.as_secs()
     ));
-    programs.into_iter().for_each(Program::stop);
+    for program in programs {
+        program.stop().await?;
+    }
     fleet.stop(context).await
 }
 
@@ -241,13 +239,20 @@ impl Program {
         Ok(Self(tokio::spawn(serve(client, key, base, worker))))
     }
 
-    fn stop(self) {
+    /// # Errors
+    /// It has ended by itself: for example, a result was refused.
+    async fn stop(self) -> Result<()> {
+        if self.0.is_finished() {
+            return self.0.await?;
+        }
         self.0.abort();
+        Ok(())
     }
 }
 
 /// Takes calls and completes them, until it is stopped.
 async fn serve(client: reqwest::Client, key: String, base: String, worker: String) -> Result<()> {
+    let mut sent = JoinSet::new();
     loop {
         let claim = json!({"workerId": worker, "max": SLOTS, "waitS": WAIT_S});
         let claimed = post(&client, &key, &format!("{base}/claims"), claim).await?;
@@ -260,7 +265,15 @@ async fn serve(client: reqwest::Client, key: String, base: String, worker: Strin
                 .collect();
             let (client, key, path) = (client.clone(), key.clone(), format!("{base}/records"));
             let body = json!({"workerId": worker, "records": outputs});
-            tokio::spawn(async move { post(&client, &key, &path, body).await });
+            sent.spawn(async move {
+                let answer = post(&client, &key, &path, body).await?;
+                let records = answer["records"].as_array().context("records")?;
+                let refused = records.iter().find(|record| !record["problem"].is_null());
+                refused.map_or(Ok(()), |record| Err(anyhow!("a result was refused: {record}")))
+            });
+        }
+        while let Some(ended) = sent.try_join_next() {
+            ended??;
         }
     }
 }
