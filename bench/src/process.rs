@@ -1,5 +1,7 @@
 //! Real processes of the product and of its peers: started, measured (CPU time, memory), stopped.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -21,9 +23,21 @@ pub fn rejoin() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns a free local address.
+/// Below the range from which a system takes ports of connections: none takes a free one before a program listens on it.
+const FIRST_PORT: u16 = 15_000;
+const PORTS: u16 = 15_000;
+const TRIES: u32 = 1_000;
+
+/// Returns a local address that is free at this moment.
 pub fn free_address() -> Result<String> {
-    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+    let random = RandomState::new();
+    for attempt in 0..TRIES {
+        let port = FIRST_PORT + u16::try_from(random.hash_one(attempt) % u64::from(PORTS))?;
+        if let Ok(listener) = std::net::TcpListener::bind(("127.0.0.1", port)) {
+            return Ok(listener.local_addr()?.to_string());
+        }
+    }
+    bail!("there is no free port on 127.0.0.1 from {FIRST_PORT} on");
 }
 
 /// A separate runtime for parts of the product that would be a separate process. Its spawned tasks end when it is

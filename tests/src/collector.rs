@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use uuid::Uuid;
 
+use crate::ports::free_address;
 use crate::{needs, support};
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.cache/collector/rotel/rotel-agent");
@@ -136,11 +137,6 @@ impl Drop for Collector {
         let _ = self.child.wait();
         let _ = std::fs::remove_file(&self.log);
     }
-}
-
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its number")
 }
 
 /// Reads the spans in a log of the collector.

@@ -20,6 +20,7 @@
 //! - `pooled`        the tests' APIs and workers through that, if `REJOIN_TEST_POOLER` asks for it
 //! - `documents`     commands of the manual, which tests execute
 //! - `statements`    what a process sends to its database
+//! - `ports`         free ports for programs that are told where to listen
 //! - `needs`         required programs: missing ones fail in CI, and skip tests elsewhere
 //! - `requirements`  the tables of requirements, and their checks
 //! - `fuzzing`       fuzz targets
@@ -59,6 +60,7 @@ pub mod openai_clients;
 pub mod pgbouncer;
 pub mod plans;
 pub mod pooled;
+pub mod ports;
 pub mod projects;
 pub mod refusals;
 pub mod replies;

@@ -17,6 +17,7 @@ use rejoin_worker::WorkerConfig;
 use serde_json::json;
 
 use crate::needs;
+use crate::ports::free_port;
 
 /// The installation folder of `scripts/setup-mcp.sh`.
 pub fn folder() -> PathBuf {
@@ -132,11 +133,6 @@ pub fn secret_keys_file() -> PathBuf {
 
 /// The master key of [`secret_keys_file`].
 pub const SECRET_KEYS: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n";
-
-fn free_port() -> u16 {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    free.local_addr().expect("its number").port()
-}
 
 /// A server over HTTP; killed when dropped.
 pub struct HttpServer {

@@ -1,11 +1,12 @@
 //! A real NATS server for tests of the wake-up bus. `scripts/setup-test.sh` installs it; without it a test fails in CI and is skipped
 //! elsewhere.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::ports::free_address;
 use crate::{needs, support};
 
 /// Another process may take a port between its choice and its use.
@@ -33,14 +34,12 @@ impl NatsServer {
             return None;
         };
         for _ in 0..TRIES {
-            let free = TcpListener::bind("127.0.0.1:0").expect("a port");
             let mut server = Self {
-                address: free.local_addr().expect("its number"),
+                address: free_address(),
                 program: program.clone(),
                 arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
                 child: None,
             };
-            drop(free);
             if server.run().await {
                 return Some(server);
             }

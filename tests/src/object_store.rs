@@ -4,7 +4,6 @@
 //! The tests' own requests use curl, which signs requests itself: a different client from the one being tested.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::Mutex;
@@ -14,6 +13,7 @@ use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use crate::needs;
+use crate::ports::free_port;
 
 pub const ACCESS_KEY: &str = "rejoin-test";
 pub const SECRET_KEY: &str = "rejoin-test-secret";
@@ -106,7 +106,7 @@ fn is_installed(program: &str) -> bool {
 }
 
 fn start_once() -> Option<ObjectServer> {
-    let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
+    let port = free_port();
     let folder = std::env::temp_dir().join(format!("rejoin-radosgw-{}", Uuid::now_v7()));
     let mut script = std::process::Command::new(SCRIPT)
         .arg(&folder)

@@ -1,7 +1,7 @@
 //! A real PgBouncer in transaction mode, in front of a private server. `scripts/setup-pgbouncer.sh` builds it: Debian 12's own has no prepared
 //! statements in this mode. Without it a test fails in CI and is skipped elsewhere.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -9,6 +9,7 @@ use rejoin_cli::dev::postgres::PrivatePostgres;
 use uuid::Uuid;
 
 use crate::needs;
+use crate::ports::free_address;
 use crate::waiting::wait_for;
 
 /// Starts a program, and kills it when stdin is closed, as it is when the test's process ends.
@@ -32,9 +33,7 @@ impl PgBouncer {
         }
         let dir = std::env::temp_dir().join(format!("rejoin-pgbouncer-{}", Uuid::now_v7().simple()));
         std::fs::create_dir(&dir).expect("a folder");
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = free.local_addr().expect("its number");
-        drop(free);
+        let address = free_address();
         let list: String = users.iter().map(|user| format!("\"{user}\" \"\"\n")).collect();
         std::fs::write(dir.join("users"), list).expect("a file");
         let settings = format!(

@@ -10,6 +10,7 @@ use rejoin_tests::client::text;
 use rejoin_tests::documents;
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::needs;
+use rejoin_tests::ports::free_address;
 use rejoin_tests::support::{self, wait_for};
 use tokio::process::Command;
 
@@ -57,11 +58,6 @@ fn path_with(programs: &[&str]) -> Option<String> {
     Some(std::env::join_paths(folders).ok()?.to_string_lossy().into_owned())
 }
 
-fn free_address() -> String {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    free.local_addr().expect("its number").to_string()
-}
-
 #[tokio::test]
 async fn a_fleet_is_run_over_a_failover_by_its_page() {
     let Some((primary, standby, database)) = servers().await else {
@@ -72,7 +68,7 @@ async fn a_fleet_is_run_over_a_failover_by_its_page() {
     let agent = app.agent("answerer", &[]).await;
     app.model.always("Is it so?", Reply::text("Yes."));
     let both = url(&[host(&primary), host(&standby)]);
-    let (of_api, of_worker) = (free_address(), free_address());
+    let (of_api, of_worker) = (free_address().to_string(), free_address().to_string());
     let (_api, client) = api(
         &app,
         &[("DATABASE_URL", both.as_str()), ("REJOIN_API_METRICS", of_api.as_str())],

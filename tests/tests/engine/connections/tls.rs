@@ -8,6 +8,7 @@ use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
 use rejoin_db::config::DatabaseArgs;
 use rejoin_db::failure_log::ErrorChain;
 use rejoin_db::{Db, Role, operators};
+use rejoin_tests::ports::free_port;
 use rejoin_tests::{needs, pgbouncer};
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -34,10 +35,7 @@ impl TlsServer {
         }
         let certificates = std::env::temp_dir().join(format!("rejoin-tls-{}", Uuid::now_v7().simple()));
         std::fs::create_dir(&certificates).unwrap();
-        let port = {
-            let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            free.local_addr().unwrap().port()
-        };
+        let port = free_port();
         let options = PostgresOptions {
             extra_settings: vec![
                 ("listen_addresses".into(), "127.0.0.1".into()),

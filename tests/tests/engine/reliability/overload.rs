@@ -1,7 +1,6 @@
 //! Operation under stress: overload, locks, a database that is not up yet, a stopping server. Refusals say
 //! when to retry; nothing is half done.
 
-use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use rejoin_event_log::stream::RunStream;
 use rejoin_event_log::{EventWriter, wakeup};
 use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::client::{Client, answer};
+use rejoin_tests::ports::free_address;
 use rejoin_tests::support::{self, wait_for};
 use rejoin_types::events::{Event, Kind};
 use reqwest::{Method, Response, StatusCode};
@@ -264,11 +264,6 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-fn free_address() -> SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its number")
 }
 
 async fn status_of(url: &str) -> Option<(StatusCode, Value)> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::client::{Client, answer, json_of};
 use rejoin_tests::model_server::Reply;
+use rejoin_tests::ports::free_address;
 use rejoin_tests::support;
 use rejoin_tests::tools::{Ledger, Payment};
 use rejoin_tools::registry::Registry;
@@ -304,10 +305,7 @@ async fn calls_not_offered_or_against_the_schema_act_on_nothing() {
 async fn secret_settings_are_in_no_log_answer_or_event() {
     const CANARY: &str = "canary-7f3a9e51c2d84b60";
     let app = quiet().await;
-    let free = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let free = free_address();
     let outputs = tempdir();
     let spawn = |verb: &[&str], name: &str| {
         let log = std::fs::File::create(outputs.join(name)).unwrap();

@@ -8,6 +8,7 @@ use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres, binaries};
 use rejoin_db::config::DatabaseArgs;
 use rejoin_db::row_security::{self, Lacking};
 use rejoin_db::{Db, Role};
+use rejoin_tests::ports::free_port;
 use rejoin_tests::refusals::{refuses, rejoin};
 use sqlx::{AssertSqlSafe, PgPool};
 
@@ -32,10 +33,7 @@ impl Pooler {
         };
         let dir = std::env::temp_dir().join(format!("rejoin-pooler-{}", uuid::Uuid::now_v7().simple()));
         std::fs::create_dir(&dir).unwrap();
-        let port = {
-            let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            free.local_addr().unwrap().port()
-        };
+        let port = free_port();
         let list: String = users.iter().map(|user| format!("\"{user}\" \"\"\n")).collect();
         std::fs::write(dir.join("users"), list).unwrap();
         let settings = format!(
@@ -106,10 +104,7 @@ async fn run(pool: &PgPool, sql: &str) {
 
 /// A working process of each kind: the API becomes ready, and a worker registers.
 async fn both_work(app: &str, worker: &str, pool: &PgPool) {
-    let port = {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        free.local_addr().unwrap().port()
-    };
+    let port = free_port();
     let mut api = rejoin(app, &["api", "--listen", &format!("127.0.0.1:{port}")])
         .stderr(Stdio::null())
         .spawn()

@@ -6,6 +6,7 @@ use rejoin_model_client::name::{ModelSettings, Secret};
 use rejoin_model_client::registry::Models;
 use rejoin_model_client::retry::stream_with_retry;
 use rejoin_tests::model_server::{ModelServer, Reply};
+use rejoin_tests::ports::free_address;
 
 use super::streams::{LIMIT, ask, provider, quick, read, request, text};
 
@@ -170,9 +171,7 @@ async fn a_model_that_falls_silent_is_given_up() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unavailable_without_its_path() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("its address");
-    drop(listener);
+    let address = free_address();
     let provider = provider(ModelSettings::openai_compatible(format!(
         "http://{address}/v1?key=very-secret"
     )));
