@@ -24,7 +24,12 @@ async function installed(options = {}) {
 }
 
 const copies = (page) => page.evaluate(() => Object.keys(localStorage).filter((key) => key.includes('.kept.')));
-const isCopied = (page) => async () => (await copies(page)).some((key) => key.includes('.kept.chat.'));
+/** Whether a copy of a chat has these words: one is made when the chat begins, and again when the answer is there. */
+const isCopied = (page, words) => () =>
+  page.evaluate(
+    (words) => Object.entries(localStorage).some(([key, value]) => key.includes('.kept.chat.') && value.includes(words)),
+    words,
+  );
 
 /** All paths that the worker has kept. */
 const paths = (page) =>
@@ -42,7 +47,7 @@ test('without the server the app opens with the chats of this device, and goes o
   const { front, context, page } = await installed({ bypassCSP: true });
   await ask(page, 'keep this');
   await finished(page);
-  await until('the chat is copied', isCopied(page));
+  await until('the chat is copied', isCopied(page, 'You said: keep this'));
   await front.stop();
   await page.reload();
   await page.getByText(OFFLINE).waitFor();
@@ -91,7 +96,7 @@ test('signing out removes the copies', { skip }, async () => {
   const { context, page } = await installed();
   await ask(page, 'for this session');
   await finished(page);
-  await until('the chat is copied', isCopied(page));
+  await until('the chat is copied', isCopied(page, 'You said: for this session'));
   await page.getByRole('button', { name: /^User menu/ }).click();
   await page.getByRole('menuitem', { name: 'Sign out' }).click();
   await page.getByLabel('API key').waitFor();
