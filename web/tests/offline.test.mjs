@@ -27,7 +27,8 @@ const copies = (page) => page.evaluate(() => Object.keys(localStorage).filter((k
 /** Whether a copy of a chat has these words: one is made when the chat begins, and again when the answer is there. */
 const isCopied = (page, words) => () =>
   page.evaluate(
-    (words) => Object.entries(localStorage).some(([key, value]) => key.includes('.kept.chat.') && value.includes(words)),
+    (words) =>
+      Object.entries(localStorage).some(([key, value]) => key.includes('.kept.chat.') && value.includes(words)),
     words,
   );
 
