@@ -17,7 +17,7 @@ if [ "${RUSTC_WORKSPACE_WRAPPER:-}" = clippy-driver ]; then
     scripts/setup-test.sh >.cache/setup-test.log 2>&1 &
     fetching=$!
     trap '[ -z "$fetching" ] || kill "$fetching" 2>/dev/null || true' EXIT
-    # A Clippy that this does not wake would be silent.
+    # If a later Clippy did not work in this way, nothing would be linted.
     probe=$(mktemp -d)
     echo 'fn main() { let x = 1; assert!(x == x); }' >"$probe/main.rs"
     ! CARGO_PRIMARY_PACKAGE=1 clippy-driver rustc --emit metadata --out-dir "$probe" "$probe/main.rs" 2>"$probe/said" ||

@@ -26,8 +26,8 @@ needs_disk() {
     [ "$free" -ge "$1" ] || die "$2 needs $1 GB of free disk space, and $PWD has $free GB; \`make clean\` removes earlier builds"
 }
 
-# keep_tests_in_memory GB: the temporary files of what follows, if that much of it is free. Each test has a database of 800 files, and a disk's
-# file system takes a fifth of the time of all tests to make those.
+# keep_tests_in_memory GB: the temporary files of what follows, if that much of it is free. Each test has a database of 800 files, which a
+# disk's file system is slow to create: docs/decisions/0090-one-compilation.md.
 keep_tests_in_memory() {
     local free available dir
     [ -w /dev/shm ] && [ -r /proc/meminfo ] || return 0
@@ -36,7 +36,7 @@ keep_tests_in_memory() {
     [ "$free" -ge "$1" ] && [ "$available" -ge "$1" ] || return 0
     dir=$(mktemp -d /dev/shm/rejoin-tests.XXXXXX)
     chmod 1777 "$dir"
-    # Some tests start programs that they have made. In containers, it may be mounted so that none starts.
+    # Some tests start programs from there. In a container, the mount may forbid that.
     if printf '#!/bin/sh\n' >"$dir/try" && chmod +x "$dir/try" && "$dir/try" 2>/dev/null; then
         rm "$dir/try"
         export TMPDIR=$dir IN_MEMORY=$dir

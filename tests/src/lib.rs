@@ -20,7 +20,7 @@
 //! - `pooled`        the tests' APIs and workers through that, if `REJOIN_TEST_POOLER` asks for it
 //! - `documents`     commands of the manual, which tests execute
 //! - `statements`    what a process sends to its database
-//! - `ports`         free ports for programs that are told where to listen
+//! - `ports`         free ports for programs that get their address from a test
 //! - `needs`         required programs: missing ones fail in CI, and skip tests elsewhere
 //! - `requirements`  the tables of requirements, and their checks
 //! - `fuzzing`       fuzz targets

@@ -1,4 +1,4 @@
-//! Free ports on 127.0.0.1, for programs that are told where to listen.
+//! Free ports on 127.0.0.1, for programs that get their address from a test.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -23,7 +23,7 @@ pub fn free_address() -> SocketAddr {
         .expect("a free port on 127.0.0.1")
 }
 
-/// The port of such an address.
+/// Returns a port that is free at this moment.
 pub fn free_port() -> u16 {
     free_address().port()
 }

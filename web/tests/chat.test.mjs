@@ -333,18 +333,24 @@ test('no view has a serious fault of accessibility, light or dark', { skip }, as
   const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const check = async (place) => {
     const light = await ground();
-    await accessible(page, place);
-    // Of the rules, only that of contrast depends on these.
+    // A page takes a moment to take on other colours.
+    await eventually(() => accessible(page, place));
+    // Of the rules, only these two depend on colours.
+    const ofColours = ['color-contrast', 'link-in-text-block'];
     for (const [colorScheme, contrast] of [
       ['dark', 'no-preference'],
       ['light', 'more'],
       ['dark', 'more'],
     ]) {
       await page.emulateMedia({ colorScheme, contrast });
-      assert.equal((await ground()) === light, colorScheme === 'light', `${place}: the colours of ${colorScheme}`);
-      await accessible(page, `${place}, ${colorScheme}, contrast: ${contrast}`, ['color-contrast']);
+      const where = `${place}, ${colorScheme}, contrast: ${contrast}`;
+      await eventually(async () => {
+        assert.equal((await ground()) === light, colorScheme === 'light', `${where}: its colours`);
+        await accessible(page, where, ofColours);
+      });
     }
     await page.emulateMedia({ colorScheme: 'light', contrast: 'no-preference' });
+    await eventually(async () => assert.equal(await ground(), light, `${place}: its colours again`));
   };
   await withAgent(page, agent);
   await ask(page, 'lookup once more');

@@ -1,4 +1,4 @@
-// Chromium: without its windows where there is such a one, since that starts and draws for a fifth less. People's, for what is measured.
+// Chromium. Tests prefer the one without windows, which starts and draws faster; measurements use the one that people have.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
