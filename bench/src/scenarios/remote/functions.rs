@@ -27,6 +27,8 @@ const NODE_PACKAGE: &str = "sdk/typescript/dist/index.js";
 
 /// Timeout of a driver.
 const LIMIT: Duration = Duration::from_secs(240);
+/// How much of an output that can't be read is shown.
+const SHOWN_CHARS: usize = 200;
 
 /// Who executes the steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -267,5 +269,8 @@ async fn output(command: &mut Command) -> Result<Measured> {
     ensure!(output.status.success(), "{}: {}", output.status, complaint.trim());
     let printed = String::from_utf8_lossy(&output.stdout);
     let last = printed.lines().last().unwrap_or_default();
-    serde_json::from_str(last).with_context(|| format!("reading {last:?}"))
+    serde_json::from_str(last).with_context(|| {
+        let beginning: String = last.chars().take(SHOWN_CHARS).collect();
+        format!("reading {} bytes that begin with {beginning:?}", last.len())
+    })
 }
