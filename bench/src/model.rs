@@ -109,7 +109,7 @@ fn step(text: &str) -> Option<(u64, u64)> {
 
 /// Starts the model in a separate process; returns its base URL.
 pub async fn start() -> Result<(Process, String)> {
-    let address = process::free_address()?;
+    let address = rejoin_free_ports::address()?.to_string();
     let mut command = std::process::Command::new(std::env::current_exe()?);
     command.args(["model", &address]);
     let process = Process::spawn(&mut command)?;

@@ -1,7 +1,5 @@
 //! Real processes of the product and of its peers: started, measured (CPU time, memory), stopped.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -21,23 +19,6 @@ pub fn rejoin() -> Result<PathBuf> {
         );
     }
     Ok(path)
-}
-
-/// Below the range from which a system takes ports of connections: none takes a free one before a program listens on it.
-const FIRST_PORT: u16 = 15_000;
-const PORTS: u16 = 15_000;
-const TRIES: u32 = 1_000;
-
-/// Returns a local address that is free at this moment.
-pub fn free_address() -> Result<String> {
-    let random = RandomState::new();
-    for attempt in 0..TRIES {
-        let port = FIRST_PORT + u16::try_from(random.hash_one(attempt) % u64::from(PORTS))?;
-        if let Ok(listener) = std::net::TcpListener::bind(("127.0.0.1", port)) {
-            return Ok(listener.local_addr()?.to_string());
-        }
-    }
-    bail!("there is no free port on 127.0.0.1 from {FIRST_PORT} on");
 }
 
 /// A separate runtime for parts of the product that would be a separate process. Its spawned tasks end when it is
@@ -102,7 +83,7 @@ impl Process {
 
     /// `rejoin api` on a free port, once it is ready; with its URL.
     pub async fn api(database_url: &str, settings: &[(&str, &str)]) -> Result<(Self, String)> {
-        let free = free_address()?;
+        let free = rejoin_free_ports::address()?.to_string();
         let process = Self::api_at(database_url, &free, settings)?;
         let url = format!("http://{free}");
         wait_until_ready(&format!("{url}/readyz")).await?;

@@ -39,7 +39,6 @@ use self::parts::Parts;
 use self::program::{Program, Surroundings};
 use self::view::View;
 use crate::evidence::now_us;
-use crate::ports;
 
 /// The number of PostgreSQL nodes.
 const NODES: usize = 3;
@@ -82,7 +81,10 @@ impl Cluster {
     /// A program is missing or does not start; the message ends with the folder of their output.
     pub async fn start(logs: &Path, watchdog: &Arc<Watchdog>) -> Result<Self> {
         let parts = Parts::find()?;
-        let (addresses, folder) = (Addresses::of(&ports::free(Addresses::count(NODES))?), folder()?);
+        let (addresses, folder) = (
+            Addresses::of(&rejoin_free_ports::addresses(Addresses::count(NODES))?),
+            folder()?,
+        );
         watchdog.remove(&folder);
         give(&folder, parts.user.as_ref())?;
         if let Some(user) = &parts.user {

@@ -5,7 +5,7 @@
 //! - `run`       a run from its start to its verdict; `broken`: runs that must fail; `ha`: runs over a Patroni cluster
 //! - `soak`      an hour without faults; `plot`: its plots
 //! - `world`     all parts of a run; `fleet`: the processes; `proxy`: the proxies to PostgreSQL
-//! - `servers`   the database servers; `cluster`: a Patroni cluster; `ports`: free ports
+//! - `servers`   the database servers; `cluster`: a Patroni cluster
 //! - `load`      users' load; `client`: posting; `readers`: reading; `plan`: expected turns
 //! - `model`     the scripted model; `tools`: tools with external effects; `worker`: `rejoin worker` with these tools
 //! - `mcp_server` an MCP server that hangs, dies and lies
@@ -31,7 +31,6 @@ pub mod mcp_server;
 pub mod model;
 pub mod plan;
 pub mod plot;
-pub mod ports;
 pub mod programs;
 pub mod proxy;
 pub mod readers;

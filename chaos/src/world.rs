@@ -25,7 +25,7 @@ use crate::fleet::{Member, Role, Settings};
 use crate::plan::{AGENT, ASK, PLAN, SPAWN, TASKS};
 use crate::proxy::Proxy;
 use crate::servers::{Kind, Servers};
-use crate::{mcp_server, model, ports, tools, witness};
+use crate::{mcp_server, model, tools, witness};
 
 /// Timeout of the fleet's start.
 const READY_LIMIT: Duration = Duration::from_secs(60);
@@ -118,7 +118,7 @@ impl World {
         };
         let mut members = Vec::new();
         let mut apis = Vec::new();
-        for (number, listen) in ports::free(shape.apis)?.into_iter().enumerate() {
+        for (number, listen) in rejoin_free_ports::addresses(shape.apis)?.into_iter().enumerate() {
             apis.push(listen);
             members.push(Member::new(format!("api-{number}"), Role::Api { listen }, &place, &settings).await?);
         }

@@ -23,8 +23,8 @@ impl Restate {
     /// `folder`: of the installed packages.
     pub async fn start(folder: &Path) -> Result<Self> {
         let data = std::env::temp_dir().join(format!("rejoin-bench-restate-{}", std::process::id()));
-        let (ingress, admin) = (process::free_address()?, process::free_address()?);
-        let own = process::free_address()?;
+        let free = rejoin_free_ports::addresses(3)?;
+        let [ingress, admin, own] = [0, 1, 2].map(|nth| free[nth].to_string());
         let mut server = Command::new(folder.join(PROGRAM));
         server
             .args(["--node-name", "bench", "--base-dir"])

@@ -1,6 +1,6 @@
 //! `fleet`: one PostgreSQL, one to eight API processes, thousands of readers over all of them: how many queries the database answers, with each bus of wake-ups.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -92,7 +92,7 @@ impl Nats {
         ];
         let program = program.iter().map(PathBuf::from).find(|program| program.exists());
         let program = program.context("nats-server is not installed (Debian: nats-server)")?;
-        let address: SocketAddr = process::free_address()?.parse()?;
+        let address = rejoin_free_ports::address()?;
         let process = Process::spawn(Command::new(program).args([
             "--addr",
             &address.ip().to_string(),

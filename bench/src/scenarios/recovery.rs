@@ -61,7 +61,7 @@ impl Scenario for Recovery {
         let mut site = Site {
             database: &database,
             base_url,
-            address: process::free_address()?,
+            address: rejoin_free_ports::address()?.to_string(),
         };
         site.wait_until_settled().await?;
         for (row, fault, times) in [

@@ -83,8 +83,8 @@ pub(super) struct Running {
 
 impl Running {
     pub(super) async fn start(context: &Context, who: Who, model_url: &str) -> Result<Self> {
-        let address = process::free_address()?;
-        let port = address.rsplit(':').next().unwrap_or_default().to_owned();
+        let address = rejoin_free_ports::address()?;
+        let port = address.port().to_string();
         let mut running = Self {
             who,
             url: format!("http://{address}"),
@@ -153,12 +153,12 @@ impl Running {
 
     async fn start_restate(&mut self, node: &Path, port: &str, model_url: &str) -> Result<()> {
         let server = Restate::start(&folder("node")).await?;
-        let service = process::free_address()?;
+        let service = rejoin_free_ports::address()?;
         let mut services = Command::new(node);
         services
             .arg(folder("node").join("restate.mjs"))
             .arg(port)
-            .arg(service.rsplit(':').next().unwrap_or_default())
+            .arg(service.port().to_string())
             .env("RESTATE_INGRESS", &server.ingress)
             .env("RESTATE_LOGGING", "ERROR")
             .env("MODEL_URL", model_url)
