@@ -2,6 +2,9 @@
 //!
 //! One invariant per file; each returns its violations in words. Usable separately:
 //! `chaos check --database-url … EVIDENCE`.
+//!
+//! If acknowledged commits may have been lost, because replication was asynchronous, fewer invariants can hold: what clients, tools and programs
+//! have outside the database may be gone from it.
 
 mod case;
 mod i01_done;
@@ -20,6 +23,7 @@ mod i13_cancelled;
 mod i14_isolation;
 mod i15_programs;
 mod i16_steps;
+mod taken_back;
 
 use std::fmt;
 use std::path::Path;
@@ -32,48 +36,74 @@ pub use case::Case;
 /// The check of an invariant.
 type Check = fn(&Case) -> Vec<String>;
 
-/// All invariants.
-const CHECKS: [(&str, &str, Check); 16] = [
-    ("I1", "every accepted message gets exactly one done", i01_done::check),
-    (
+/// An invariant.
+pub struct Invariant {
+    pub name: &'static str,
+    pub words: &'static str,
+    check: Check,
+    /// Whether it holds also if acknowledged commits may be lost.
+    outlives_losses: bool,
+}
+
+/// Always holds.
+const fn always(name: &'static str, words: &'static str, check: Check) -> Invariant {
+    Invariant {
+        name,
+        words,
+        check,
+        outlives_losses: true,
+    }
+}
+
+/// Holds unless acknowledged commits are lost.
+const fn without_losses(name: &'static str, words: &'static str, check: Check) -> Invariant {
+    Invariant {
+        outlives_losses: false,
+        ..always(name, words, check)
+    }
+}
+
+const INVARIANTS: [Invariant; 16] = [
+    always("I1", "every accepted message gets exactly one done", i01_done::check),
+    always(
         "I2",
         "a log is 1..n without a gap, and a turn has no events after its done",
         i02_gapless::check,
     ),
-    ("I3", "every reader reads the identical suffix", i03_readers::check),
-    (
+    always("I3", "every reader reads the identical suffix", i03_readers::check),
+    always(
         "I4",
         "nothing is written under a lost lease: every token occurs once",
         i04_fence::check,
     ),
-    (
+    always(
         "I5",
         "one live attempt of a job, one active run of a conversation",
         i05_attempts::check,
     ),
-    ("I6", "no runnable job waits", i06_waits::check),
-    (
+    always("I6", "no runnable job waits", i06_waits::check),
+    without_losses(
         "I7",
         "a call is recorded before it acts, and acts at most once",
         i07_effects::check,
     ),
-    ("I8", "the same key returns the same run", i08_keys::check),
-    ("I9", "a drain loses nothing", i09_drains::check),
-    ("I10", "memory is bounded", i10_memory::check),
-    (
+    without_losses("I8", "the same key returns the same run", i08_keys::check),
+    without_losses("I9", "a drain loses nothing", i09_drains::check),
+    always("I10", "memory is bounded", i10_memory::check),
+    without_losses(
         "I11",
         "events are visible within a second without wake-ups",
         i11_visible::check,
     ),
-    ("I12", "a task runs once, a parent joins once", i12_joins::check),
-    ("I13", "no tool starts after a cancellation", i13_cancelled::check),
-    ("I14", "no data crosses a project or an owner", i14_isolation::check),
-    (
+    always("I12", "a task runs once, a parent joins once", i12_joins::check),
+    without_losses("I13", "no tool starts after a cancellation", i13_cancelled::check),
+    always("I14", "no data crosses a project or an owner", i14_isolation::check),
+    without_losses(
         "I15",
         "one attempt of a program's call has its result on record",
         i15_programs::check,
     ),
-    ("I16", "a step of a durable function has one result", i16_steps::check),
+    without_losses("I16", "a step of a durable function has one result", i16_steps::check),
 ];
 
 /// A violated invariant.
@@ -89,9 +119,11 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Returns the checked invariants, with their descriptions.
-pub fn invariants() -> impl Iterator<Item = (&'static str, &'static str)> {
-    CHECKS.iter().map(|(name, words, _)| (*name, *words))
+/// Returns the invariants that are checked. `may_lose_commits`: whether acknowledged commits may have been lost.
+pub fn invariants(may_lose_commits: bool) -> impl Iterator<Item = &'static Invariant> {
+    INVARIANTS
+        .iter()
+        .filter(move |invariant| invariant.outlives_losses || !may_lose_commits)
 }
 
 /// Reads everything.
@@ -101,8 +133,13 @@ pub async fn load(db: &PgPool, evidence: &Path) -> Result<Case> {
 
 /// Returns all violations.
 pub fn check(case: &Case) -> Vec<Violation> {
-    CHECKS
-        .iter()
-        .flat_map(|(invariant, _, check)| check(case).into_iter().map(|what| Violation { invariant, what }))
+    invariants(case.notes.may_lose_commits)
+        .flat_map(|invariant| {
+            let violation = |what| Violation {
+                invariant: invariant.name,
+                what,
+            };
+            (invariant.check)(case).into_iter().map(violation)
+        })
         .collect()
 }

@@ -115,13 +115,14 @@ impl Client {
         })
     }
 
-    /// Cancels until confirmed. Returns the time.
+    /// Cancels until confirmed. Returns the time. None: the run was lost, or everything has ended.
     pub async fn cancel(&self, run_id: Uuid) -> Option<i64> {
         let path = format!("/api/runs/{run_id}/cancel");
         while !self.world.readers_end.is_cancelled() {
             let request = self.request(Method::POST, &path).json(&json!({}));
             match answer_of(request).await {
                 Some((StatusCode::ACCEPTED, _)) => return Some(now_us()),
+                Some((StatusCode::NOT_FOUND, _)) if self.world.may_lose_commits => return None,
                 _ => tokio::time::sleep(RETRY).await,
             }
         }
@@ -147,15 +148,17 @@ impl Client {
             .header("accept", "application/json")
     }
 
-    /// Waits until a run has ended, or everything has.
+    /// Waits until a run has ended, or was lost, or everything has ended.
     pub async fn wait_until_done(&self, run_id: Uuid) {
         while !self.world.readers_end.is_cancelled() {
             let done = sqlx::query_scalar::<_, bool>("select done_seq is not null from kb.agent_runs where id = $1")
                 .bind(run_id)
                 .fetch_optional(&self.world.db)
                 .await;
-            if matches!(done, Ok(Some(true))) {
-                return;
+            match done {
+                Ok(Some(true)) => return,
+                Ok(None) if self.world.may_lose_commits => return,
+                Ok(_) | Err(_) => {}
             }
             tokio::time::sleep(RETRY).await;
         }

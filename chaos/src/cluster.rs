@@ -1,4 +1,4 @@
-//! A Patroni cluster on this machine: three PostgreSQL nodes with synchronous replication, an etcd, and an HAProxy that
+//! A Patroni cluster on this machine: three PostgreSQL nodes with synchronous or asynchronous replication, an etcd, and an HAProxy that
 //! forwards to the primary. Its files are in one temporary folder, its ports on 127.0.0.1, and it runs as PostgreSQL's user.
 //!
 //! - `config`  the configuration of all programs
@@ -26,14 +26,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use rejoin_cli::dev::process::User;
+use rejoin_cli::dev::process::{Signal, User};
 use rejoin_egress::watchdog::Watchdog;
 use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::{Instant, sleep, timeout};
 
 use self::config::Addresses;
-pub use self::config::SUPERUSER;
+pub use self::config::{Replication, SUPERUSER};
 use self::node::Node;
 use self::parts::Parts;
 use self::program::{Program, Surroundings};
@@ -61,6 +61,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 pub struct Cluster {
     pub nodes: Vec<Node>,
     pub etcd: Program,
+    replication: Replication,
     haproxy: Program,
     /// Where HAProxy listens.
     pub address: SocketAddr,
@@ -79,7 +80,7 @@ impl Cluster {
     ///
     /// # Errors
     /// A program is missing or does not start; the message ends with the folder of their output.
-    pub async fn start(logs: &Path, watchdog: &Arc<Watchdog>) -> Result<Self> {
+    pub async fn start(replication: Replication, logs: &Path, watchdog: &Arc<Watchdog>) -> Result<Self> {
         let parts = Parts::find()?;
         let (addresses, folder) = (
             Addresses::of(&rejoin_free_ports::addresses(Addresses::count(NODES))?),
@@ -105,7 +106,7 @@ impl Cluster {
         let mut nodes = Vec::new();
         for number in 0..NODES {
             let file = folder.join(format!("{}.json", config::name(number)));
-            let content = config::patroni(number, &addresses, &folder, &parts.bin_dir);
+            let content = config::patroni(number, &addresses, &folder, &parts.bin_dir, replication);
             write(&file, &format!("{content:#}"), parts.user.as_ref())?;
             nodes.push(Node::new(number, &addresses, &parts.patroni, &file, &around));
         }
@@ -115,6 +116,7 @@ impl Cluster {
         let cluster = Self {
             nodes,
             etcd,
+            replication,
             haproxy: Program::new("haproxy", &parts.haproxy, arguments, &around),
             address: addresses.haproxy,
             etcd_address: addresses.etcd,
@@ -169,7 +171,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until one node is the leader by etcd, all others stream from it, one of them synchronously, and HAProxy forwards to it.
+    /// Waits until one node is the leader by etcd, all others stream from it (with synchronous replication, one of them synchronously), and
+    /// HAProxy forwards to it.
     ///
     /// # Errors
     /// It takes too long; the message has the state of each node.
@@ -177,7 +180,7 @@ impl Cluster {
         let (began, since_s) = (Instant::now(), now_us() / 1_000_000);
         loop {
             let views = self.views(since_s).await;
-            if view::is_settled(&views) && self.accepts_writes().await {
+            if view::is_settled(&views, self.replication) && self.accepts_writes().await {
                 break;
             }
             if began.elapsed() > SETTLE_LIMIT {
@@ -188,10 +191,13 @@ impl Cluster {
                     .map(|(node, view)| format!("{}: {view}", node.name))
                     .collect();
                 bail!(
-                    "after {} s the cluster has not one leader that {} standbys stream from, one of them synchronously \
-                     ({}); the output of its programs is in {}",
+                    "after {} s the cluster has not one leader that {} standbys stream from{} ({}); the output of its programs is in {}",
                     SETTLE_LIMIT.as_secs(),
                     self.nodes.len() - 1,
+                    match self.replication {
+                        Replication::Synchronous => ", one of them synchronously",
+                        Replication::Asynchronous => "",
+                    },
                     seen.join("; "),
                     self.logs.display()
                 );
@@ -234,6 +240,25 @@ impl Cluster {
             FAILOVER_LIMIT.as_secs(),
             self.logs.display()
         )
+    }
+
+    /// Suspends the processes of a primary that send what it commits to its standbys, and returns them.
+    ///
+    /// # Errors
+    /// The primary can't be asked for them, or has none.
+    pub async fn suspend_replication(&self, primary: &Node) -> Result<Vec<u32>> {
+        let url = format!("postgres://{SUPERUSER}@{}/postgres", primary.postgres);
+        let asked = async {
+            let mut connection = PgConnection::connect(&url).await?;
+            sqlx::query_scalar::<_, i32>("select pid from pg_stat_replication")
+                .fetch_all(&mut connection)
+                .await
+        };
+        let pids = timeout(STATEMENT_LIMIT, asked).await.context("no answer")??;
+        let senders: Vec<u32> = pids.into_iter().filter_map(|pid| u32::try_from(pid).ok()).collect();
+        ensure!(!senders.is_empty(), "no standby streams from {}", primary.name);
+        tree::send(&senders, Signal::Stop);
+        Ok(senders)
     }
 
     /// Asks the leader's Patroni for a switchover to its synchronous standby, and waits until it is done.

@@ -77,6 +77,7 @@ pub async fn run(options: &Options) -> Result<bool> {
     let rested = timeout(LIMIT, rest).await.is_ok();
     world.evidence.notes(&Notes {
         lease_ms: u64::try_from(world.lease.as_millis()).unwrap_or(u64::MAX),
+        may_lose_commits: false,
         rest_after_ms: rested.then_some(0),
         left_open: world.open_work().await.unwrap_or(-1),
         memory_bytes: Vec::new(),

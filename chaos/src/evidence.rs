@@ -75,6 +75,9 @@ pub struct Session {
     pub heard: Vec<Heard>,
     /// The snapshot's number, and the text of the active turn.
     pub snapshot: Option<Snapshot>,
+    /// The reader was notified that the log was taken back, or is gone: it discards what it has.
+    #[serde(default)]
+    pub taken_back: bool,
     /// It pauses between pieces.
     pub slow: bool,
     /// Its last connection, which stayed to the end.
@@ -142,6 +145,9 @@ pub struct RecordedStep {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Notes {
     pub lease_ms: u64,
+    /// Whether commits that were acknowledged may be gone after a fault.
+    #[serde(default)]
+    pub may_lose_commits: bool,
     /// Time from the end of the last fault until nothing was pending; None: something was.
     pub rest_after_ms: Option<u64>,
     pub left_open: i64,

@@ -42,6 +42,27 @@ pub struct Failovers {
     pub writes: usize,
     /// How many of them are missing at the end.
     pub lost_writes: usize,
+    /// What was taken back. None: commits can't be lost.
+    pub taken_back: Option<TakenBack>,
+}
+
+/// What failovers took back, by asynchronous replication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TakenBack {
+    /// Messages that were accepted, and are missing at the end.
+    pub messages: usize,
+    /// How often a reader was notified that its log was taken back, or is gone.
+    pub notices: usize,
+}
+
+impl TakenBack {
+    fn of(case: &Case) -> Self {
+        let runs = case.accepted_posts().map(|(_, _, run_id)| run_id);
+        Self {
+            messages: runs.filter(|run_id| !case.runs.contains_key(run_id)).count(),
+            notices: case.sessions.iter().filter(|session| session.taken_back).count(),
+        }
+    }
 }
 
 impl Failovers {
@@ -52,6 +73,7 @@ impl Failovers {
             times: times::of(case, accepted),
             writes: accepted.len(),
             lost_writes: writes::lost(db, accepted).await?,
+            taken_back: case.notes.may_lose_commits.then(|| TakenBack::of(case)),
         })
     }
 }

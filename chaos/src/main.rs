@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
+use rejoin_chaos::cluster::Replication;
 use rejoin_chaos::run::Options;
 use rejoin_chaos::servers::Kind;
 use rejoin_chaos::world::{self, Shape};
@@ -214,8 +215,13 @@ async fn obey(command: Command) -> Result<ExitCode> {
             for fault in faults::all() {
                 println!("fault {:<24} {}", fault.name(), fault.number());
             }
-            for fault in failovers::faults::all() {
-                println!("fault {:<24} {}, of a Patroni cluster", fault.name(), fault.number());
+            for (replication, of) in [
+                (Replication::Synchronous, "of a Patroni cluster"),
+                (Replication::Asynchronous, "with `chaos ha --asynchronous`"),
+            ] {
+                for fault in failovers::faults::all(replication) {
+                    println!("fault {:<24} {}, {of}", fault.name(), fault.number());
+                }
             }
             for load in load::all() {
                 println!("load  {}", load.name());

@@ -2,7 +2,8 @@
 //!
 //! Faithful readers reconnect with their cursor until they have everything; restless ones disconnect after a few events
 //! and reconnect with that cursor or an older one; late ones begin with a snapshot; slow ones read a little at a time.
-//! The checker compares each one's events with the log.
+//! The checker compares each one's events with the log. Where commits may be lost, readers send the epoch of their events, as our clients do, and
+//! discard what they have when they are notified that the log was taken back.
 
 use std::time::Duration;
 
@@ -32,6 +33,10 @@ const SLOW_PAUSE: Duration = Duration::from_millis(150);
 const RESTLESS_EVENTS: usize = 60;
 /// Maximum distance by which a restless reader goes back.
 const RESTLESS_BACK: i64 = 80;
+/// The header with the epoch of a stream's events.
+const EPOCH: &str = "x-log-epoch";
+/// Problems that notify a reader that the log was taken back.
+const TAKEN_BACK: [&str; 2] = ["cursor_rewound", "cursor_ahead"];
 /// Maximum number of events in memory per session.
 const SESSION_EVENTS: usize = 5_000;
 
@@ -64,7 +69,10 @@ pub async fn follow(client: Client, target: Target, name: String, manner: Manner
         manner,
         dice: StdRng::seed_from_u64(seed),
         cursor: 0,
+        was_taken_back: false,
         begun: false,
+        epoch: None,
+        has_returned: false,
     };
     reader.run().await;
 }
@@ -77,8 +85,14 @@ struct Reader {
     dice: StdRng,
     /// The last number received.
     cursor: i64,
+    /// It has discarded what it had.
+    was_taken_back: bool,
     /// An event or a snapshot was received.
     begun: bool,
+    /// Of the stream that was read last.
+    epoch: Option<String>,
+    /// It had everything, and comes back once more at the end.
+    has_returned: bool,
 }
 
 /// Why a connection ended.
@@ -97,7 +111,13 @@ impl Reader {
         loop {
             let end = self.connect().await;
             if end == End::Over {
-                return;
+                if self.has_returned || !self.client.world.may_lose_commits {
+                    return;
+                }
+                // A failover may take back what it has after it has left.
+                self.client.world.readers_end.cancelled().await;
+                self.has_returned = true;
+                continue;
             }
             if end == End::Left && self.manner == Manner::Restless && self.dice.random_bool(0.5) {
                 self.cursor = (self.cursor - self.dice.random_range(0..=RESTLESS_BACK)).max(0);
@@ -106,10 +126,29 @@ impl Reader {
         }
     }
 
+    /// The log was taken back: what follows begins with a snapshot.
+    fn discard(&mut self) {
+        self.cursor = 0;
+        self.begun = false;
+        self.was_taken_back = true;
+    }
+
+    /// Returns the query by which the API finds out whether the log still has this reader's events. Slow readers ask for a snapshot at once if not; others are
+    /// refused, and come back for it.
+    fn epoch_query(&self) -> String {
+        match (&self.epoch, self.manner) {
+            (Some(epoch), Manner::Slow) if self.client.world.may_lose_commits => {
+                format!("?epoch={epoch}&on_gap=event")
+            }
+            (Some(epoch), _) if self.client.world.may_lose_commits => format!("?epoch={epoch}"),
+            _ => String::new(),
+        }
+    }
+
     /// One connection.
     async fn connect(&mut self) -> End {
         let world = self.client.world.clone();
-        let from_snapshot = self.manner == Manner::Late && !self.begun;
+        let from_snapshot = !self.begun && (self.manner == Manner::Late || self.was_taken_back);
         let api = self.dice.random_range(0..world.apis.len());
         let path = match self.target {
             Target::Conversation(id) => format!("/api/conversations/{id}/events"),
@@ -118,7 +157,7 @@ impl Reader {
         let (path, after) = if from_snapshot {
             (format!("{path}?from=snapshot"), None)
         } else {
-            (path, Some(self.cursor))
+            (format!("{path}{}", self.epoch_query()), Some(self.cursor))
         };
         let mut request = self
             .client
@@ -138,6 +177,7 @@ impl Reader {
             opened_us: now_us(),
             heard: Vec::new(),
             snapshot: None,
+            taken_back: false,
             slow: self.manner == Manner::Slow,
             faithful_end: false,
         };
@@ -147,11 +187,24 @@ impl Reader {
         };
         session.status = response.status().as_u16();
         if session.status != 200 {
-            // 204: at the end of an ended run.
-            let over = session.status == 204 || (world.readers_end.is_cancelled() && is_over().await);
+            if world.may_lose_commits {
+                session.taken_back = session.status == 404 || (session.status == 400 && is_taken_back(response).await);
+            }
+            // 204: at the end of an ended run. 404: a failover took all of it back.
+            let over = match session.status {
+                204 => true,
+                status if session.taken_back => status == 404,
+                _ => world.readers_end.is_cancelled() && is_over().await,
+            };
             session.faithful_end = over;
             world.evidence.session(&session);
+            if session.taken_back {
+                self.discard();
+            }
             return if over { End::Over } else { End::Broken };
+        }
+        if let Some(epoch) = response.headers().get(EPOCH).and_then(|epoch| epoch.to_str().ok()) {
+            self.epoch = Some(epoch.to_owned());
         }
         let end = self.listen(response.bytes_stream().boxed(), &mut session).await;
         session.faithful_end = end == End::Over;
@@ -193,6 +246,10 @@ impl Reader {
                 let json: Value = serde_json::from_str(&frame.data).expect("a frame's data is JSON");
                 let seq = frame.id.and_then(|id| id.parse().ok());
                 match (json["type"].as_str(), seq) {
+                    (Some("rewound"), _) => {
+                        session.taken_back = true;
+                        self.discard();
+                    }
                     (Some("snapshot"), _) => {
                         let through = json["through"].as_i64().expect("a snapshot says where it ends");
                         session.snapshot = Some(Snapshot {
@@ -228,6 +285,12 @@ impl Reader {
             }
         }
     }
+}
+
+/// Returns whether a refusal notifies a reader that the log was taken back.
+async fn is_taken_back(response: reqwest::Response) -> bool {
+    let body = timeout(CONNECT_LIMIT, response.json::<Value>()).await;
+    matches!(body, Ok(Ok(body)) if body["code"].as_str().is_some_and(|code| TAKEN_BACK.contains(&code)))
 }
 
 /// Returns whether the cursor is at the log's end; also false if the database is unreachable.

@@ -96,7 +96,9 @@ pub fn markdown(options: &Options, outcome: &Outcome, command: &str, commit: &st
         );
     }
     line(&mut page, "\n| invariant | | violations |\n| --- | --- | ---: |");
-    for (name, words) in checker::invariants() {
+    let may_lose_commits = options.shape.servers.may_lose_commits();
+    for invariant in checker::invariants(may_lose_commits) {
+        let (name, words) = (invariant.name, invariant.words);
         let broken = outcome
             .violations
             .iter()

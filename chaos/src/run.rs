@@ -151,6 +151,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     ended.extend(panics(&world)?);
     world.evidence.notes(&Notes {
         lease_ms: u64::try_from(world.lease.as_millis()).unwrap_or(u64::MAX),
+        may_lose_commits: world.may_lose_commits,
         rest_after_ms,
         left_open,
         memory_bytes,

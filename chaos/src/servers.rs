@@ -9,7 +9,7 @@ use rejoin_egress::watchdog::Watchdog;
 use sqlx::{Connection as _, PgConnection};
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::cluster::{Cluster, SUPERUSER};
+use crate::cluster::{Cluster, Replication, SUPERUSER};
 use crate::fleet::Place;
 use crate::proxy::Upstream;
 
@@ -21,7 +21,14 @@ const DATABASE: &str = "rejoin";
 pub enum Kind {
     Single,
     WithStandby,
-    Patroni,
+    Patroni(Replication),
+}
+
+impl Kind {
+    /// Whether commits that were acknowledged may be gone after a fault.
+    pub fn may_lose_commits(self) -> bool {
+        self == Self::Patroni(Replication::Asynchronous)
+    }
 }
 
 /// Private servers.
@@ -42,8 +49,8 @@ impl Servers {
     /// # Errors
     /// A server's program is missing or does not start.
     pub async fn start(kind: Kind, logs: &Path, watchdog: &Arc<Watchdog>) -> Result<Self> {
-        if kind == Kind::Patroni {
-            let cluster = Cluster::start(logs, watchdog).await?;
+        if let Kind::Patroni(replication) = kind {
+            let cluster = Cluster::start(replication, logs, watchdog).await?;
             let mut connection = PgConnection::connect(&cluster.url("postgres")).await?;
             sqlx::raw_sql("create database rejoin").execute(&mut connection).await?;
             rejoin_cli::migrate::up(&cluster.url(DATABASE)).await?;

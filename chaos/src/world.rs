@@ -77,6 +77,8 @@ pub struct World {
     /// Ends processes that we leave behind.
     pub watchdog: Arc<Watchdog>,
     pub lease: Duration,
+    /// Whether commits that were acknowledged may be gone after a fault.
+    pub may_lose_commits: bool,
     /// Incremented when all readers must disconnect and reconnect at once.
     pub storm: watch::Sender<u64>,
     /// Stops new turns.
@@ -144,6 +146,7 @@ impl World {
             logs: shape.directory.join("logs"),
             watchdog,
             lease: shape.lease,
+            may_lose_commits: shape.servers.may_lose_commits(),
             storm: watch::Sender::new(0),
             load_ends: CancellationToken::new(),
             readers_end: CancellationToken::new(),

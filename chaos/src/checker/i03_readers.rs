@@ -1,13 +1,16 @@
 //! I3: every reader, from every cursor, reads the identical suffix: each connection received the log from its cursor
-//! on, verbatim, and a reader that stayed has received it to its end.
+//! on, verbatim, and a reader that stayed has received it to its end. Where commits may be lost: `taken_back`.
 
 use std::collections::{HashMap, HashSet};
 
-use super::Case;
 use super::case::{Event, text_of};
+use super::{Case, taken_back};
 use crate::evidence::{Session, Target};
 
 pub(super) fn check(case: &Case) -> Vec<String> {
+    if case.notes.may_lose_commits {
+        return taken_back::check(case);
+    }
     let mut wrong = Vec::new();
     let mut logs: HashMap<Target, Vec<&Event>> = HashMap::new();
     let (mut all, mut arrived) = (HashSet::new(), HashSet::new());

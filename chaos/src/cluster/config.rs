@@ -19,8 +19,20 @@ pub const TTL_S: u64 = 20;
 const LOOP_WAIT_S: u64 = 2;
 /// Timeout of retries, in seconds: the shortest that Patroni allows.
 const RETRY_TIMEOUT_S: u64 = 3;
+/// How much WAL a standby may lack and still be promoted, in bytes, if replication is asynchronous. Patroni's default of 1 MB is written
+/// within a second here.
+const LAG_MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// Patroni's rule for the three.
 const _: () = assert!(LOOP_WAIT_S + 2 * RETRY_TIMEOUT_S <= TTL_S);
+
+/// When a commit is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replication {
+    /// When a standby has it. Only such a standby is promoted.
+    Synchronous,
+    /// When the primary has it, as by Patroni's default: a failover can lose it.
+    Asynchronous,
+}
 
 /// The addresses on which the programs listen.
 #[derive(Debug, Clone)]
@@ -87,7 +99,7 @@ pub fn etcd(folder: &Path, addresses: &Addresses) -> Vec<OsString> {
 }
 
 /// The configuration of a node's Patroni.
-pub fn patroni(number: usize, addresses: &Addresses, folder: &Path, bin_dir: &Path) -> Value {
+pub fn patroni(number: usize, addresses: &Addresses, folder: &Path, bin_dir: &Path, replication: Replication) -> Value {
     let (postgres, rest) = (addresses.postgres[number], addresses.rest[number]);
     json!({
         "scope": "rejoin",
@@ -95,7 +107,7 @@ pub fn patroni(number: usize, addresses: &Addresses, folder: &Path, bin_dir: &Pa
         "restapi": { "listen": rest, "connect_address": rest },
         "etcd3": { "host": addresses.etcd },
         "bootstrap": {
-            "dcs": dynamic(),
+            "dcs": dynamic(replication),
             // pg_rewind needs checksums.
             "initdb": [{ "encoding": "UTF8" }, { "locale": "C.UTF-8" }, "data-checksums"],
         },
@@ -116,7 +128,7 @@ pub fn patroni(number: usize, addresses: &Addresses, folder: &Path, bin_dir: &Pa
 }
 
 /// The settings that are the same on all nodes: Patroni keeps them in etcd.
-fn dynamic() -> Value {
+fn dynamic(replication: Replication) -> Value {
     let parameters = json!({
         "max_connections": 300,
         "max_wal_senders": 10,
@@ -131,8 +143,8 @@ fn dynamic() -> Value {
         "ttl": TTL_S,
         "loop_wait": LOOP_WAIT_S,
         "retry_timeout": RETRY_TIMEOUT_S,
-        // A commit is acknowledged when a standby has it, and only such a standby is promoted.
-        "synchronous_mode": true,
+        "synchronous_mode": replication == Replication::Synchronous,
+        "maximum_lag_on_failover": LAG_MAX_BYTES,
         // Without etcd, the primary goes on as long as its Patroni reaches those of all standbys.
         "failsafe_mode": true,
         "postgresql": {
@@ -201,7 +213,16 @@ mod tests {
 
     #[test]
     fn patroni_gets_its_nodes_addresses_and_short_timings() {
-        let config = patroni(1, &addresses(), Path::new("/tmp/ha"), Path::new("/usr/bin"));
+        let of = |replication| {
+            patroni(
+                1,
+                &addresses(),
+                Path::new("/tmp/ha"),
+                Path::new("/usr/bin"),
+                replication,
+            )
+        };
+        let config = of(Replication::Synchronous);
         assert_eq!(config["name"], "node1");
         assert_eq!(config["postgresql"]["listen"], "127.0.0.1:20004");
         assert_eq!(config["restapi"]["connect_address"], "127.0.0.1:20007");
@@ -211,6 +232,8 @@ mod tests {
         assert_eq!(cluster["ttl"], 20);
         assert_eq!(cluster["synchronous_mode"], true);
         assert_eq!(cluster["failsafe_mode"], true);
+        let config = of(Replication::Asynchronous);
+        assert_eq!(config["bootstrap"]["dcs"]["synchronous_mode"], false);
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::Replication;
+
 /// Status and body of a response. None: there was none.
 type Answer = Option<(u16, Value)>;
 
@@ -55,12 +57,12 @@ impl fmt::Display for View {
     }
 }
 
-/// Whether one node is the leader and has reached etcd, and all others stream from it, one of them synchronously.
-pub(super) fn is_settled(views: &[View]) -> bool {
+/// Whether one node is the leader and has reached etcd, and all others stream from it; with synchronous replication, one of them synchronously.
+pub(super) fn is_settled(views: &[View], replication: Replication) -> bool {
     let (leaders, standbys): (Vec<View>, Vec<View>) = views.iter().partition(|view| view.is_leader);
     matches!(leaders.as_slice(), [leader] if leader.is_current)
         && standbys.iter().all(|standby| standby.is_streaming)
-        && standbys.iter().any(|standby| standby.is_synchronous)
+        && (replication == Replication::Asynchronous || standbys.iter().any(|standby| standby.is_synchronous))
 }
 
 #[cfg(test)]
@@ -70,6 +72,10 @@ mod tests {
     use super::*;
 
     const SINCE_S: i64 = 100;
+
+    fn is_settled_in_step(views: &[View]) -> bool {
+        is_settled(views, Replication::Synchronous)
+    }
 
     fn view(statuses: [u16; 3], body: Value) -> View {
         let [primary, streaming, synchronous] = statuses.map(|status| Some((status, Value::Null)));
@@ -86,12 +92,13 @@ mod tests {
         let leader = view([200, 503, 503], seen(101));
         let synchronous = view([503, 200, 200], seen(101));
         let other = view([503, 200, 503], seen(101));
-        assert!(is_settled(&[synchronous, leader, other]));
-        assert!(!is_settled(&[synchronous, other, other]), "no leader");
-        assert!(!is_settled(&[leader, leader, synchronous]), "two leaders");
-        assert!(!is_settled(&[leader, other, other]), "no synchronous standby");
+        assert!(is_settled_in_step(&[synchronous, leader, other]));
+        assert!(!is_settled_in_step(&[synchronous, other, other]), "no leader");
+        assert!(!is_settled_in_step(&[leader, leader, synchronous]), "two leaders");
+        assert!(!is_settled_in_step(&[leader, other, other]), "no synchronous standby");
+        assert!(is_settled(&[leader, other, other], Replication::Asynchronous));
         let lost = View::of(None, None, None, SINCE_S);
-        assert!(!is_settled(&[leader, synchronous, lost]), "a node is lost");
+        assert!(!is_settled_in_step(&[leader, synchronous, lost]), "a node is lost");
     }
 
     #[test]
@@ -99,7 +106,7 @@ mod tests {
         let synchronous = view([503, 200, 200], seen(101));
         let without_etcd = json!({ "dcs_last_seen": 101, "failsafe_mode_is_active": true });
         for body in [seen(99), without_etcd, Value::Null] {
-            assert!(!is_settled(&[view([200, 503, 503], body), synchronous]));
+            assert!(!is_settled_in_step(&[view([200, 503, 503], body), synchronous]));
         }
     }
 }

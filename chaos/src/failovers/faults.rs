@@ -7,12 +7,13 @@ use anyhow::{Context as _, Result, bail, ensure};
 use async_trait::async_trait;
 use rand::RngExt as _;
 use rand::rngs::StdRng;
+use rejoin_cli::dev::process::{self, Signal};
 use tokio::time::{Instant, sleep};
 
 use super::writes;
 use crate::cluster::config::TTL_S;
 use crate::cluster::node::Node;
-use crate::cluster::{Cluster, SUPERUSER};
+use crate::cluster::{Cluster, Replication, SUPERUSER};
 use crate::evidence::now_us;
 use crate::faults::{Fault, Injection};
 use crate::world::World;
@@ -21,23 +22,33 @@ const TTL: Duration = Duration::from_secs(TTL_S);
 /// The number of the write to a primary that has lost its lock.
 const STALE_WRITE: i64 = -1;
 
-pub fn all() -> Vec<Arc<dyn Fault>> {
-    vec![
-        Arc::new(Switchover),
-        Arc::new(PrimaryKilled),
-        Arc::new(PrimaryPaused),
-        Arc::new(StandbyLost),
-        Arc::new(EtcdLost),
-        Arc::new(EtcdLostPastTtl),
-    ]
+/// Returns the faults of a cluster with this replication.
+pub fn all(replication: Replication) -> Vec<Arc<dyn Fault>> {
+    match replication {
+        Replication::Synchronous => vec![
+            Arc::new(Switchover),
+            Arc::new(PrimaryKilled),
+            Arc::new(PrimaryPaused),
+            Arc::new(StandbyLost),
+            Arc::new(EtcdLost),
+            Arc::new(EtcdLostPastTtl),
+        ],
+        // Not `PrimaryPaused`: such a primary may acknowledge writes when it continues, which are lost.
+        Replication::Asynchronous => vec![
+            Arc::new(PrimaryKilledAhead),
+            Arc::new(Switchover),
+            Arc::new(PrimaryKilled),
+            Arc::new(EtcdLost),
+        ],
+    }
 }
 
 /// Returns those with these names; without names all.
 ///
 /// # Errors
 /// A name is not one of them.
-pub fn named(names: &[String]) -> Result<Vec<Arc<dyn Fault>>> {
-    let all = all();
+pub fn named(names: &[String], replication: Replication) -> Result<Vec<Arc<dyn Fault>>> {
+    let all = all(replication);
     if names.is_empty() {
         return Ok(all);
     }
@@ -115,6 +126,43 @@ impl Fault for PrimaryKilled {
         sleep(seconds(dice, 0..5)).await;
         old.patroni.start()?;
         Ok(injection(format!("{} to {}", old.name, new.name), at_us))
+    }
+}
+
+/// F26: as F22, but the standbys lack the last commits, which are lost.
+struct PrimaryKilledAhead;
+
+#[async_trait]
+impl Fault for PrimaryKilledAhead {
+    fn name(&self) -> &'static str {
+        "primary-killed-ahead"
+    }
+
+    fn number(&self) -> &'static str {
+        "F26"
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
+        let cluster = world.servers.cluster()?;
+        let old = leader(cluster).await?;
+        let at_us = now_us();
+        let ahead = seconds(dice, 1..3);
+        let senders = cluster.suspend_replication(old).await?;
+        sleep(ahead).await;
+        old.kill()?;
+        // Suspended processes do not notice that their server has ended, and it could not be started again.
+        for sender in senders {
+            // It may have ended by itself.
+            let _ = process::send(sender, Signal::Kill);
+        }
+        let new = cluster.leader_after(old).await?;
+        sleep(seconds(dice, 0..5)).await;
+        old.patroni.start()?;
+        let ahead_ms = ahead.as_millis();
+        Ok(injection(
+            format!("{}, {ahead_ms} ms ahead, to {}", old.name, new.name),
+            at_us,
+        ))
     }
 }
 
@@ -244,9 +292,13 @@ mod tests {
     fn faults_are_found_by_their_names() {
         let names = |faults: Vec<Arc<dyn Fault>>| faults.iter().map(|fault| fault.name()).collect::<Vec<_>>();
         let two = ["etcd-lost".to_owned(), "switchover".to_owned()];
+        let named = |names: &[String]| named(names, Replication::Synchronous);
         assert_eq!(names(named(&two).unwrap()), ["etcd-lost", "switchover"]);
-        assert_eq!(named(&[]).unwrap().len(), all().len());
+        assert_eq!(named(&[]).unwrap().len(), all(Replication::Synchronous).len());
         let error = named(&["kill-worker".to_owned()]).err().unwrap().to_string();
         assert!(error.contains("primary-paused"), "{error}");
+        let ahead = ["primary-killed-ahead".to_owned()];
+        assert!(named(&ahead).is_err(), "it loses what synchronous replication keeps");
+        assert!(super::named(&ahead, Replication::Asynchronous).is_ok());
     }
 }

@@ -12,8 +12,14 @@ const DETAIL_CHARS: usize = 120;
 
 /// Formats the faults of one run in Markdown.
 pub fn of_run(failovers: &Failovers) -> String {
+    let taken_back = failovers.taken_back.map_or(String::new(), |taken_back| {
+        format!(
+            " {} accepted messages are lost; readers were notified {} times that a log was taken back.",
+            taken_back.messages, taken_back.notices
+        )
+    });
     let mut page = format!(
-        "{} writes of another client were acknowledged, {} of them are lost.\n\n\
+        "{} writes of another client were acknowledged, {} of them are lost.{taken_back}\n\n\
          | fault | no writes for [s] | readers in a turn | resumed after, p50 [s] | p99 [s] | the last [s] | |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | --- |\n",
         failovers.writes, failovers.lost_writes
@@ -88,6 +94,7 @@ mod tests {
             }],
             writes: 10,
             lost_writes: 0,
+            taken_back: None,
         };
         let runs = [run(2_000.0, &[1_000.0, 3_000.0]), run(1_000.0, &[])];
         let page = of_all(&runs);
