@@ -19,6 +19,8 @@ pub(super) struct View {
     /// It is a standby that streams from the leader.
     is_streaming: bool,
     is_synchronous: bool,
+    /// The timeline of its WAL. None: unknown.
+    timeline: Option<i64>,
 }
 
 impl View {
@@ -30,7 +32,9 @@ impl View {
                 && body["failsafe_mode_is_active"] != true
                 && body["cluster_unlocked"] != true
         };
+        let timeline = primary.as_ref().and_then(|(_, body)| body["timeline"].as_i64());
         Self {
+            timeline,
             is_leader: is_good(&primary),
             is_streaming: is_good(&streaming),
             is_synchronous: is_good(&synchronous),
@@ -60,8 +64,14 @@ impl fmt::Display for View {
 /// Whether one node is the leader and has reached etcd, and all others stream from it; with synchronous replication, one of them synchronously.
 pub(super) fn is_settled(views: &[View], replication: Replication) -> bool {
     let (leaders, standbys): (Vec<View>, Vec<View>) = views.iter().partition(|view| view.is_leader);
-    matches!(leaders.as_slice(), [leader] if leader.is_current)
-        && standbys.iter().all(|standby| standby.is_streaming)
+    let [leader] = leaders.as_slice() else {
+        return false;
+    };
+    // A primary that returns streams for a moment from its old timeline, before Patroni rewinds it: with the leader lost then, it would be useless.
+    leader.is_current
+        && standbys
+            .iter()
+            .all(|standby| standby.is_streaming && standby.timeline == leader.timeline)
         && (replication == Replication::Asynchronous || standbys.iter().any(|standby| standby.is_synchronous))
 }
 
@@ -99,6 +109,14 @@ mod tests {
         assert!(is_settled(&[leader, other, other], Replication::Asynchronous));
         let lost = View::of(None, None, None, SINCE_S);
         assert!(!is_settled_in_step(&[leader, synchronous, lost]), "a node is lost");
+    }
+
+    #[test]
+    fn a_standby_on_an_old_timeline_is_not_enough() {
+        let of = |statuses, timeline: i64| view(statuses, json!({ "dcs_last_seen": 101, "timeline": timeline }));
+        let (leader, synchronous) = (of([200, 503, 503], 2), of([503, 200, 200], 2));
+        assert!(is_settled_in_step(&[leader, synchronous, of([503, 200, 503], 2)]));
+        assert!(!is_settled_in_step(&[leader, synchronous, of([503, 200, 503], 1)]));
     }
 
     #[test]
