@@ -19,7 +19,7 @@ function reply(messages) {
   return { text: `You said: ${asked}` };
 }
 
-const { dev, browser } = await stage(reply, { workers: 1 });
+const { model, dev, browser } = await stage(reply, { workers: 1 });
 
 const button = (within, name) => within.getByRole('button', { name, exact: true });
 const mine = (page) => page.getByRole('article', { name: 'You', exact: true });
@@ -285,11 +285,14 @@ test('what an answer refers to is listed under it, and the answer is copied as M
 
 test('one who has scrolled up sees that something new has come, and jumps there', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev, { viewport: { width: 900, height: 420 } });
+  const goOn = model.hold('a story of scrolling');
   await ask(page, 'a story of scrolling');
   await answer(page).getByText('scrolling150 ').waitFor();
   const log = page.getByRole('log', { name: 'Messages' });
   await log.evaluate((element) => element.scrollTo({ top: 0 }));
   const jump = page.getByRole('button', { name: 'Jump to the newest' });
+  await jump.waitFor();
+  goOn();
   await jump.locator('.mark').waitFor();
   await finished(page);
   // What comes after that is new again, and what is there already is not.

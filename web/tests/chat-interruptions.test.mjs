@@ -113,12 +113,14 @@ test('what came before a reload is whole again: words, calls, and how it ended',
 for (const victim of ['worker', 'api']) {
   test(`a ${victim} that is killed in the middle is survived, and nothing is shown twice`, { skip }, async () => {
     const { context, page } = await signedIn(browser, dev);
+    const goOn = model.hold(`a story of ${victim}s`);
     await ask(page, `a story of ${victim}s`);
     await page.waitForFunction(
       () => (document.querySelector('article.turn .markdown')?.textContent ?? '').length > 100,
     );
     const pids = victim === 'api' ? [dev.pids.api] : dev.pids.workers;
     for (const pid of pids) process.kill(pid, 'SIGKILL');
+    goOn();
     const shown = await finished(page);
     assert.equal(shown.join(''), story(`${victim}s`));
     await eventually(async () => assert.equal(await stored(dev, page), story(`${victim}s`)));
@@ -129,10 +131,12 @@ for (const victim of ['worker', 'api']) {
 
 test('a page that is offline for a while goes on where it was', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
+  const goOn = model.hold('a story of tunnels');
   await ask(page, 'a story of tunnels');
   await page.waitForFunction(() => (document.querySelector('article.turn .markdown')?.textContent ?? '').length > 50);
   await context.setOffline(true);
   await page.getByText("You're offline").waitFor();
+  goOn();
   const id = page.url().split('/c/')[1];
   await until('its end', async () => {
     const { body } = await dev.api(`/api/conversations/${id}/messages?limit=10`);

@@ -113,6 +113,7 @@ test('a first question is answered, with its call and its run', { skip }, async 
 
 test('an answer is stopped', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
+  model.hold('a story of stops');
   await ask(page, 'a story of stops');
   await page.waitForFunction(() => (document.querySelector('article.turn .markdown')?.textContent ?? '').length > 20);
   await page.getByRole('button', { name: 'Stop', exact: true }).click();

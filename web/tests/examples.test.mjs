@@ -15,7 +15,7 @@ import { skip as noStage, stage } from './support/stage.mjs';
 
 const FOLDER = join(import.meta.dirname, '../../examples');
 const EXAMPLES = ['assistant-ui', 'copilotkit'];
-/** Long enough for an interruption in the middle, also on a slow machine. */
+/** Longer than the others: these answers are interrupted. */
 const WORDS_OF = { reloads: 400, stops: 400, kills: 600 };
 
 function reply(messages) {
@@ -26,7 +26,7 @@ function reply(messages) {
     : { tools: [{ name: 'search_entities', arguments: { query: 'libssl3', limit: 1 } }] };
 }
 
-const { dev, browser } = await stage(reply);
+const { model, dev, browser } = await stage(reply);
 
 /** Builds an example, and serves it; its address. */
 async function serve(name) {
@@ -94,6 +94,7 @@ for (const name of EXAMPLES) {
     skip,
   }, async () => {
     const { context, page, faults } = await open(url);
+    const goOn = model.hold('a story of reloads');
     await ask(page, 'a story of reloads');
     await showsMoreThan(page, 100);
     await page.reload({ waitUntil: 'commit' });
@@ -101,6 +102,7 @@ for (const name of EXAMPLES) {
     await button(page, 'Stop').waitFor();
     const middle = await shown(page);
     assert.ok(middle.length < story('reloads', WORDS_OF.reloads).length, 'it was reloaded in the middle');
+    goOn();
     await button(page, 'Send').waitFor({ timeout: 60_000 });
     await eventually(async () => assert.equal(await shown(page), story('reloads', WORDS_OF.reloads)));
     await eventually(async () => assert.equal(await shown(page), await stored(page)));
@@ -131,6 +133,7 @@ for (const name of EXAMPLES) {
 
   test(`${name}: Stop ends the run, and what was shown is stored`, { skip }, async () => {
     const { context, page, faults } = await open(url);
+    model.hold('a story of stops');
     await ask(page, 'a story of stops');
     await showsMoreThan(page, 50);
     await button(page, 'Stop').click();
@@ -148,12 +151,14 @@ test('an answer continues after the API was killed: by itself, or by the button 
   skip: skipOf('copilotkit') || skipOf('assistant-ui'),
 }, async () => {
   const pages = {};
+  const goOn = model.hold('a story of kills');
   for (const name of EXAMPLES) {
     pages[name] = await open(urls[name]);
     await ask(pages[name].page, 'a story of kills');
     await showsMoreThan(pages[name].page, 100);
   }
   process.kill(dev.pids.api, 'SIGKILL');
+  goOn();
   for (const [name, { context, page }] of Object.entries(pages)) {
     const again = button(page, 'Continue');
     await eventually(async () => {

@@ -7,7 +7,7 @@ import { storyReply } from './support/chat.mjs';
 import { eventually, until } from './support/dev.mjs';
 import { skip, stage } from './support/stage.mjs';
 
-const { dev, browser } = await stage((messages) => storyReply(String(messages.at(-1).content), { long: 400 }));
+const { model, dev, browser } = await stage((messages) => storyReply(String(messages.at(-1).content), { long: 400 }));
 
 const chats = (page) => page.getByRole('navigation', { name: 'Chats' });
 const views = (page) => page.getByRole('navigation', { name: 'Views', exact: true });
@@ -17,12 +17,14 @@ const focused = (page) => page.evaluate(() => document.activeElement?.getAttribu
 test('chats are listed by day, those at work first, with a mark', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await dev.api('/api/conversations', { method: 'POST', body: { title: 'An idle chat' } });
+  const goOn = model.hold('a story of long');
   await ask(page, 'a story of long');
   await answer(page).locator('.markdown').waitFor();
   const running = chats(page).getByRole('region', { name: 'Running' });
   await running.getByRole('link', { name: /a story of long/ }).waitFor();
   await running.getByRole('img', { name: 'Running' }).waitFor();
   await chats(page).getByRole('region', { name: 'Today' }).getByRole('link', { name: 'An idle chat' }).waitFor();
+  goOn();
   await finished(page);
   await running.waitFor({ state: 'detached' });
   await context.close();
@@ -180,12 +182,14 @@ test('a new chat begins with a suggestion', { skip }, async () => {
 
 test('one who has scrolled away stays there, and a button leads to the end', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev, { viewport: { width: 900, height: 420 } });
+  const goOn = model.hold('a story of long', 0.4);
   await ask(page, 'a story of long');
   await answer(page).getByText('long120 ').waitFor();
   const log = page.getByRole('log', { name: 'Messages' });
   await log.evaluate((element) => element.scrollTo({ top: 0 }));
   const jump = page.getByRole('button', { name: 'Jump to the newest' });
   await jump.waitFor();
+  goOn();
   await answer(page).getByText('long180 ').waitFor();
   await eventually(async () => assert.equal(await log.evaluate((element) => element.scrollTop), 0));
   await jump.click();
