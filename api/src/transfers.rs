@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rejoin_db::{Db, SeparatePool, transactions};
+use rejoin_db::{Db, SeparatePool, rls, transactions};
 use rejoin_http::problem::Problem;
 use sqlx::{PgPool, Postgres, Transaction};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use uuid::Uuid;
 
 /// Maximum number of concurrent imports and exports of this process.
 const MAX_TRANSFERS: u32 = 4;
@@ -37,9 +38,10 @@ impl Transfers {
     }
 
     /// Begins the transaction of an import. It has the timeouts also through a pooler. (An import waits for the previous one.)
-    pub(crate) async fn begin(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+    pub(crate) async fn begin(&self, workspace_id: Uuid) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
         let limit_ms = STATEMENT_LIMIT.as_millis();
-        let opening = format!("set local statement_timeout = {limit_ms}; set local lock_timeout = {limit_ms}; begin");
+        let begin = rls::Scope::Workspace(workspace_id).begin_sql();
+        let opening = format!("set local statement_timeout = {limit_ms}; set local lock_timeout = {limit_ms}; {begin}");
         transactions::begin_with(self.pool(), opening).await
     }
 

@@ -14,10 +14,14 @@ pub mod packs;
 pub mod relationships;
 pub mod transfer;
 
+use rejoin_db::rls;
 use rejoin_graph::{Actor, ActorKind};
 use rejoin_http::caller::Caller;
+use rejoin_http::problem::Problem;
+use sqlx::{Postgres, Transaction};
+use uuid::Uuid;
 
-use crate::state::Routes;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -26,6 +30,16 @@ pub fn routes() -> Routes {
         .merge(packs::routes())
         .merge(explore::routes())
         .merge(transfer::routes())
+}
+
+/// Begins a change of the graph, if it is the caller's.
+async fn begin_change(
+    state: &AppState,
+    caller: &Caller,
+    workspace_id: Uuid,
+) -> Result<Transaction<'static, Postgres>, Problem> {
+    caller.in_workspace(workspace_id)?;
+    Ok(rls::begin(&state.db.pool_sqlx, rls::Scope::Workspace(workspace_id)).await?)
 }
 
 fn actor(caller: &Caller) -> Actor {

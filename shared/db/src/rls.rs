@@ -11,6 +11,7 @@ use deadpool_postgres::{Object, Pool};
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+use uuid::Uuid;
 
 use crate::{PgError, transactions};
 use rejoin_types::digest::hex;
@@ -23,6 +24,11 @@ static ASKS_FOR_HOLDS: AtomicBool = AtomicBool::new(false);
 /// workspace is held, and refused with a transient error where its workspace has left. For processes that serve several databases.
 pub fn ask_for_holds() {
     ASKS_FOR_HOLDS.store(true, Ordering::Relaxed);
+}
+
+/// The statement with which a transaction begins that may change a workspace.
+fn enter(workspace_id: Uuid) -> String {
+    format!("select cells.enter('{workspace_id}'); ")
 }
 
 /// The row-level-security scope of a transaction.
@@ -38,6 +44,8 @@ pub enum Scope {
     UserLogin(Owner),
     /// A reader without a credential who has a link to a conversation, by the SHA-256 of the link's token: what the link shows, and nothing else.
     Reader([u8; 32]),
+    /// A user's change of what all members of a workspace share, as its graph: no restriction but the connection's own role.
+    Workspace(Uuid),
     /// No restriction but the connection's own role: workers, and operators.
     System,
 }
@@ -45,13 +53,11 @@ pub enum Scope {
 impl Scope {
     /// Returns the statements that begin the transaction, BEGIN last: one message to the server, like a plain BEGIN. (Ids can
     /// be inserted safely.)
-    fn begin_sql(self) -> String {
+    pub fn begin_sql(self) -> String {
         match self {
-            Scope::User(owner) if ASKS_FOR_HOLDS.load(Ordering::Relaxed) => format!(
-                "select cells.enter('{}'); {}",
-                owner.workspace_id,
-                Scope::Directory(owner).begin_sql()
-            ),
+            Scope::User(owner) if ASKS_FOR_HOLDS.load(Ordering::Relaxed) => {
+                format!("{}{}", enter(owner.workspace_id), Scope::Directory(owner).begin_sql())
+            }
             Scope::User(owner) | Scope::Directory(owner) => format!(
                 "set local rejoin.project = '{}'; set local rejoin.owner = '{}'; begin",
                 owner.workspace_id, owner.user_id
@@ -65,7 +71,10 @@ impl Scope {
                 "set local role rejoin_gate; set local rejoin.share = '{}'; begin",
                 hex(&token_hash)
             ),
-            Scope::System => "begin".to_owned(),
+            Scope::Workspace(workspace_id) if ASKS_FOR_HOLDS.load(Ordering::Relaxed) => {
+                format!("{}begin", enter(workspace_id))
+            }
+            Scope::Workspace(_) | Scope::System => "begin".to_owned(),
         }
     }
 }

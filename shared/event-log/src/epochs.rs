@@ -1,6 +1,8 @@
 //! Epochs of the database: a new one begins when PostgreSQL begins a new timeline, by a failover or at the end of a point-in-time recovery. Logs
 //! may then lack events that readers have, and have others with the same numbers. Called by readers' servers.
 //!
+//! A project that moves to another database takes its epochs along.
+//!
 //! Invariant: what is not known to be the same is taken for different. A reader then gets a snapshot that it did not need.
 
 use deadpool_postgres::Pool;
@@ -26,13 +28,19 @@ pub async fn has_same_past(pool: &Pool, log_id: Uuid, seq: i64, epoch: Uuid) -> 
     let client = guard.client();
     let statement = client
         .prepare_cached(
-            "select coalesce(
+            "with known as (
+                 select o.nth, 'infinity'::timestamptz as common_until from stream.epochs o where o.epoch = $3
+                 union all
+                 -- of a database that the log's project has left
+                 select b.nth, b.common_until from cells.brought_epoch($3) b
+                 limit 1)
+             select coalesce(
                  -- the row with that event has the time of its last one
                  (select e.created_at from stream.events e where e.log_id = $1 and e.seq >= $2 order by e.seq limit 1)
-                     <= (select min(later.common_until) from stream.epochs later where later.nth > o.nth),
+                     <= least(o.common_until, (select min(later.common_until) from stream.epochs later where later.nth > o.nth)),
                  -- nothing has begun since
-                 not exists (select from stream.epochs later where later.nth > o.nth))
-             from stream.epochs o where o.epoch = $3",
+                 o.common_until = 'infinity' and not exists (select from stream.epochs later where later.nth > o.nth))
+             from known o",
         )
         .await?;
     let answer = client.query_opt(&statement, &[&log_id, &seq, &epoch]).await;

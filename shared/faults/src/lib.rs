@@ -51,10 +51,12 @@ pub enum Fault {
     StepsForgotten,
     /// What the step of an agent's function has written is kept when its program is lost, and written again (I4).
     TextKept,
+    /// A project is copied to another database while requests may still change it (I1).
+    HoldWithoutWaiting,
 }
 
 impl Fault {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::NoFence,
         Self::NoPoll,
         Self::SettleBeforeEvents,
@@ -78,6 +80,7 @@ impl Fault {
         Self::StaleResultAccepted,
         Self::StepsForgotten,
         Self::TextKept,
+        Self::HoldWithoutWaiting,
     ];
 
     /// The name in the environment variable.
@@ -106,6 +109,7 @@ impl Fault {
             Self::StaleResultAccepted => "stale-result-accepted",
             Self::StepsForgotten => "steps-forgotten",
             Self::TextKept => "text-kept",
+            Self::HoldWithoutWaiting => "hold-without-waiting",
         }
     }
 }

@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::actor;
+use super::{actor, begin_change};
 use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
@@ -183,14 +183,8 @@ async fn list(
         labels: params.label.into_iter().collect(),
         status: params.status,
     };
-    let rows = objects::list(
-        &state.db.pool_sqlx,
-        workspace_id,
-        &filter,
-        page_params.after()?,
-        limit + 1,
-    )
-    .await?;
+    let (db, after) = (&state.db.pool_sqlx, page_params.after()?);
+    let rows = objects::list(db, workspace_id, &filter, after, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| row.id, ObjectBody::from);
     Ok(Json(ObjectPage { items, next_cursor }))
 }
@@ -206,7 +200,6 @@ async fn create(
     Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<NewObjectRequest>,
 ) -> Result<Made<ObjectBody>, Problem> {
-    caller.in_workspace(workspace_id)?;
     let mut properties = request.properties;
     if let Some(name) = request.name {
         properties.insert("name".to_owned(), Value::String(name));
@@ -219,8 +212,9 @@ async fn create(
         properties,
         schema_version: request.schema_version,
     };
-    let mut db = state.db.pool_sqlx.acquire().await?;
+    let mut db = begin_change(&state, &caller, workspace_id).await?;
     let made = objects::create(&mut db, workspace_id, &new, actor(&caller)).await?;
+    db.commit().await?;
     let location = format!("/api/projects/{workspace_id}/graph/objects/{}", made.id);
     Ok((
         StatusCode::CREATED,
@@ -257,7 +251,6 @@ async fn update(
     headers: HeaderMap,
     Body(patch): Body<ObjectPatch>,
 ) -> Result<Versioned<ObjectBody>, Problem> {
-    caller.in_workspace(workspace_id)?;
     let change = ObjectChange {
         properties: patch.properties,
         status: patch.status,
@@ -266,8 +259,9 @@ async fn update(
         expected_version: expected_version(&headers, patch.version)?,
         change_summary: patch.change_summary,
     };
-    let mut db = state.db.pool_sqlx.acquire().await?;
+    let mut db = begin_change(&state, &caller, workspace_id).await?;
     let object = objects::update(&mut db, workspace_id, id, &change, actor(&caller)).await?;
+    db.commit().await?;
     Ok(([(ETAG, etag(object.version))], Json(object.into())))
 }
 
@@ -280,9 +274,9 @@ async fn delete(
     caller: Caller<Write>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    caller.in_workspace(workspace_id)?;
-    let mut db = state.db.pool_sqlx.acquire().await?;
+    let mut db = begin_change(&state, &caller, workspace_id).await?;
     objects::delete(&mut db, workspace_id, id, actor(&caller)).await?;
+    db.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -296,9 +290,9 @@ async fn restore(
     caller: Caller<Write>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<ObjectBody>, Problem> {
-    caller.in_workspace(workspace_id)?;
-    let mut db = state.db.pool_sqlx.acquire().await?;
+    let mut db = begin_change(&state, &caller, workspace_id).await?;
     let object = objects::restore(&mut db, workspace_id, id, actor(&caller)).await?;
+    db.commit().await?;
     Ok(([(ETAG, etag(object.version))], Json(object.into())))
 }
 

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
+use super::begin_change;
 use crate::state::{AppState, Routes};
 
 /// Default number of packs per page.
@@ -252,7 +253,6 @@ async fn create(
     Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<NewPackRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<PackBody>), Problem> {
-    caller.in_workspace(workspace_id)?;
     let new = NewPack {
         name: request.name,
         version: request.version,
@@ -263,8 +263,9 @@ async fn create(
         ui: request.ui,
         prompts: request.prompts,
     };
-    let mut db = state.db.pool_sqlx.acquire().await?;
+    let mut db = begin_change(&state, &caller, workspace_id).await?;
     let pack = packs::create(&mut db, workspace_id, &new).await?;
+    db.commit().await?;
     let location = format!("/api/projects/{workspace_id}/graph/packs/{}", pack.id);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(pack.into())))
 }
@@ -293,9 +294,9 @@ async fn delete(
     caller: Caller<Write>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    caller.in_workspace(workspace_id)?;
-    let mut db = state.db.pool_sqlx.acquire().await?;
+    let mut db = begin_change(&state, &caller, workspace_id).await?;
     packs::delete(&mut db, workspace_id, id).await?;
+    db.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -328,8 +329,7 @@ async fn install(
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<InstallRequest>,
 ) -> Result<Json<InstalledPack>, Problem> {
-    caller.in_workspace(workspace_id)?;
-    let mut db = rejoin_db::begin(&state.db.pool_sqlx).await?;
+    let mut db = begin_change(&state, &caller, workspace_id).await?;
     let enabled = request.enabled_types.as_deref();
     let mut assignment = packs::assign(&mut db, workspace_id, id, enabled, &request.disabled_types).await?;
     if request.active == Some(false) {
@@ -350,13 +350,11 @@ async fn uninstall(
     caller: Caller<Write>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    caller.in_workspace(workspace_id)?;
-    let mut db = state.db.pool_sqlx.acquire().await?;
+    let mut db = begin_change(&state, &caller, workspace_id).await?;
     let all = packs::installed(&mut *db, workspace_id).await?;
-    let assignment = all
-        .into_iter()
-        .find(|assignment| assignment.pack_id == id)
-        .ok_or_else(|| Problem::not_found("pack_not_found", "The pack"))?;
+    let assignment = all.into_iter().find(|assignment| assignment.pack_id == id);
+    let assignment = assignment.ok_or_else(|| Problem::not_found("pack_not_found", "The pack"))?;
     packs::uninstall(&mut db, workspace_id, assignment.id).await?;
+    db.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

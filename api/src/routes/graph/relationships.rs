@@ -16,8 +16,8 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::actor;
 use super::objects::EntityBody;
+use super::{actor, begin_change};
 use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
@@ -181,14 +181,8 @@ async fn list(
         source_id: params.source_id,
         target_id: params.target_id,
     };
-    let rows = relationships::list(
-        &state.db.pool_sqlx,
-        workspace_id,
-        &filter,
-        page_params.after()?,
-        limit + 1,
-    )
-    .await?;
+    let (db, after) = (&state.db.pool_sqlx, page_params.after()?);
+    let rows = relationships::list(db, workspace_id, &filter, after, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| row.relationship.id, ConnectedBody::from);
     Ok(Json(RelationshipPage { items, next_cursor }))
 }
@@ -204,7 +198,6 @@ async fn create(
     Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<NewRelationshipRequest>,
 ) -> Result<Made<RelationshipBody>, Problem> {
-    caller.in_workspace(workspace_id)?;
     let new = NewRelationship {
         relationship_type: request.r#type,
         source_id: request.source_id,
@@ -214,7 +207,7 @@ async fn create(
         valid_from: request.valid_from,
         valid_to: request.valid_to,
     };
-    let mut db = state.db.pool_sqlx.acquire().await?;
+    let mut db = begin_change(&state, &caller, workspace_id).await?;
     let made = match relationships::create(&mut db, workspace_id, &new, actor(&caller)).await {
         // A missing object named by the body is the request's fault; the path's resource exists.
         Err(error @ rejoin_graph::Error::NotFound { .. }) => {
@@ -222,6 +215,7 @@ async fn create(
         }
         outcome => outcome?,
     };
+    db.commit().await?;
     let location = format!("/api/projects/{workspace_id}/graph/relationships/{}", made.id);
     Ok((
         StatusCode::CREATED,
@@ -259,7 +253,6 @@ async fn update(
     headers: HeaderMap,
     Body(patch): Body<RelationshipPatch>,
 ) -> Result<Versioned<RelationshipBody>, Problem> {
-    caller.in_workspace(workspace_id)?;
     let change = RelationshipChange {
         properties: patch.properties,
         weight: patch.weight,
@@ -267,8 +260,9 @@ async fn update(
         valid_to: patch.valid_to,
         expected_version: expected_version(&headers, patch.version)?,
     };
-    let mut db = state.db.pool_sqlx.acquire().await?;
+    let mut db = begin_change(&state, &caller, workspace_id).await?;
     let relationship = relationships::update(&mut db, workspace_id, id, &change, actor(&caller)).await?;
+    db.commit().await?;
     Ok(([(ETAG, etag(relationship.version))], Json(relationship.into())))
 }
 
@@ -281,9 +275,9 @@ async fn delete(
     caller: Caller<Write>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    caller.in_workspace(workspace_id)?;
-    let mut db = state.db.pool_sqlx.acquire().await?;
+    let mut db = begin_change(&state, &caller, workspace_id).await?;
     relationships::delete(&mut db, workspace_id, id, actor(&caller)).await?;
+    db.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -300,9 +294,9 @@ async fn restore(
     caller: Caller<Write>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<RelationshipBody>, Problem> {
-    caller.in_workspace(workspace_id)?;
-    let mut db = state.db.pool_sqlx.acquire().await?;
+    let mut db = begin_change(&state, &caller, workspace_id).await?;
     let relationship = relationships::restore(&mut db, workspace_id, id, actor(&caller)).await?;
+    db.commit().await?;
     Ok(([(ETAG, etag(relationship.version))], Json(relationship.into())))
 }
 

@@ -188,7 +188,7 @@ async fn import_lines(
         max_bytes,
         state.args.body_min_bytes_per_s,
     )));
-    let tx = state.transfers.begin().await?;
+    let tx = state.transfers.begin(workspace_id).await?;
     let report = import::import_in(tx, workspace_id, lines, params.on_error, actor, |_| ()).await?;
     if report.imported {
         return Ok(Json(report.into()));

@@ -82,7 +82,7 @@ const IN_DIRECTORY: &str = "identity is in the directory; cells mirror what they
 const OF_DATABASE: &str = "it is about the database itself";
 
 /// All tables.
-pub const TABLES: [Table; 105] = [
+pub const TABLES: [Table; 106] = [
     // Jobs, with new ids: those of calls refer to them.
     Table {
         numbered: Some("id"),
@@ -224,6 +224,7 @@ pub const TABLES: [Table; 105] = [
     Table::stays("cells.holds", OF_DATABASE),
     Table::stays("cells.arrivals", OF_DATABASE),
     Table::stays("cells.mirrored", OF_DATABASE),
+    Table::made("cells.epochs", PROJECT),
 ];
 
 /// Returns a table by its name.

@@ -2,7 +2,7 @@
 //! by `moving` while the workspace is held.
 //!
 //! Invariants: the new rows are committed only if they equal what the old database has after the copy as well; with them, the arrival of the
-//! move is committed. Numbers of logs stay the same, so cursors stay valid.
+//! move is committed. Numbers of logs stay the same, and the new cell knows the epochs of the old one, so cursors stay valid.
 
 use std::collections::BTreeMap;
 
@@ -105,6 +105,9 @@ pub async fn copy(ends: Ends<'_>, workspace_id: Uuid, move_id: Uuid) -> Result<B
             copy_table(&mut from, &mut to, table, &columns, workspace_id).await?;
         }
         renumber(&mut to, &columns, workspace_id).await?;
+        bring_epochs(&mut from, &mut to, workspace_id)
+            .await
+            .map_err(failed("copying the epochs"))?;
         let before = digests(&mut from, &columns, workspace_id).await?;
         let copied = digests(&mut to, &columns, workspace_id).await?;
         for (table, expected) in &before {
@@ -227,6 +230,8 @@ async fn columns(db: &mut PgConnection) -> Result<Columns, CopyError> {
          from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace
          where c.relkind in ('r', 'p') and n.nspname not in ('information_schema', 'public') and not starts_with(n.nspname, 'pg_')
            and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+           -- not those of extensions
+           and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
          order by 1, 2",
     )
     .fetch_all(db)
@@ -346,6 +351,38 @@ async fn renumber(to: &mut PgConnection, columns: &Columns, workspace_id: Uuid) 
         let done = sqlx::query(AssertSqlSafe(statement)).execute(&mut *to).await;
         done.map_err(failed("numbering the jobs"))?;
     }
+    Ok(())
+}
+
+/// Lets readers go on that got their events in an epoch of the old cell, or of those before it.
+async fn bring_epochs(from: &mut PgConnection, to: &mut PgConnection, workspace_id: Uuid) -> Result<(), sqlx::Error> {
+    // As text: `infinity` has no other form.
+    let epochs: Vec<(Uuid, String)> = sqlx::query_as(
+        "with known as (
+             select e.epoch, e.nth, 'infinity'::timestamptz as common_until from stream.epochs e
+             union all
+             select b.epoch, b.nth, b.common_until from cells.epochs b where b.project_id = $1)
+         select k.epoch,
+                least(k.common_until, (select min(later.common_until) from stream.epochs later where later.nth > k.nth))::text
+         from known k",
+    )
+    .bind(workspace_id)
+    .fetch_all(from)
+    .await?;
+    let (names, ends): (Vec<Uuid>, Vec<String>) = epochs.into_iter().unzip();
+    // An epoch that began before the copy, and that is noted only later, would take it back.
+    sqlx::query("select stream.epoch()").execute(&mut *to).await?;
+    sqlx::query(
+        "insert into cells.epochs (project_id, epoch, common_until, nth)
+         select $1, k.epoch, k.common_until::timestamptz, (select max(nth) from stream.epochs)
+         from unnest($2::uuid[], $3::text[]) k(epoch, common_until)
+         where not exists (select from stream.epochs own where own.epoch = k.epoch)",
+    )
+    .bind(workspace_id)
+    .bind(names)
+    .bind(ends)
+    .execute(to)
+    .await?;
     Ok(())
 }
 

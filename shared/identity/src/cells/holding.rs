@@ -1,5 +1,5 @@
 //! Stops changes of a workspace in its database: requests get read-only transactions (`cells.enter`), sweeps pass over it
-//! (`cells.is_held`), and its jobs wait in queues that no worker claims from. Called by `moving`.
+//! (`cells.is_held`), and its jobs wait in queues that no worker claims from. What began before the hold is waited for. Called by `moving`.
 
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -45,8 +45,15 @@ pub async fn release(db: &PgPool, workspace_id: Uuid) -> Result<(), sqlx::Error>
     tx.commit().await
 }
 
+/// Returns whether all transactions of users have ended that began before the workspace was held, and so may still change it.
+pub async fn writers_are_gone(db: &PgPool, workspace_id: Uuid) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(r#"select cells.writers_are_gone($1) as "gone!""#, workspace_id)
+        .fetch_one(db)
+        .await
+}
+
 /// Keeps workers from claiming the jobs of a workspace, and returns how many run or may be claimed. Repeated until there are none: what runs may
-/// add others. None in one look means none from that moment on, since only what runs adds jobs to a held workspace.
+/// add others. None in one look means none from that moment on, since only what runs adds jobs to a held workspace without writers.
 pub async fn park(db: &PgPool, workspace_id: Uuid) -> Result<i64, sqlx::Error> {
     sqlx::query!(
         "update queue.jobs set queue = $2::text || queue

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rejoin_faults::Fault;
 use rejoin_types::ids;
 use serde::Serialize;
 use serde_json::json;
@@ -24,6 +25,8 @@ use super::{CellState, DIRECTORY, database_id, holding};
 
 /// Interval of checks whether the jobs of a held workspace have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How long transactions that began before the hold are waited for, besides the time to settle. PostgreSQL ends them when they have been idle for 10 s.
+const WRITERS_LIMIT: Duration = Duration::from_secs(30);
 /// "cells", in bytes: the class of the advisory locks of moves.
 const LOCK_CLASS: i32 = 0x6365_6c6c;
 
@@ -99,6 +102,8 @@ pub enum MoveError {
          then continue on the new cell from their last record"
     )]
     Running(i64),
+    #[error("a request of the project that began before the move has not ended within {} s; move it later", WRITERS_LIMIT.as_secs())]
+    Writing,
     #[error("the new cell has committed the rows, so it is too late to undo the move; complete it")]
     Decided,
     #[error(transparent)]
@@ -307,11 +312,18 @@ async fn stop(databases: &Databases, limits: &Limits, moved: &Move) -> Result<()
     }
     holding::hold(&databases.from, moved.workspace_id).await?;
     let held_at = Instant::now();
+    let mut are_writers_gone = false;
     loop {
+        are_writers_gone = are_writers_gone
+            || rejoin_faults::enabled(Fault::HoldWithoutWaiting)
+            || holding::writers_are_gone(&databases.from, moved.workspace_id).await?;
         let running = holding::park(&databases.from, moved.workspace_id).await?;
         let waited = held_at.elapsed();
-        if waited >= limits.settle && running == 0 {
+        if waited >= limits.settle && running == 0 && are_writers_gone {
             return Ok(());
+        }
+        if waited >= limits.settle + WRITERS_LIMIT && !are_writers_gone {
+            return Err(MoveError::Writing);
         }
         if waited >= limits.settle + limits.wait && running > 0 {
             if !limits.interrupt {

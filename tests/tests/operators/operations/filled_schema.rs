@@ -70,6 +70,17 @@ pub(super) async fn fill(app: &mut TestApp) {
     app.wait_until_idle().await;
     // They would do and remove what is waiting for them.
     app.crash_workers();
+    support::wait_for("their last statements to end", async || {
+        let active: i64 = sqlx::query_scalar(
+            "select count(*) from pg_stat_activity
+             where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()",
+        )
+        .fetch_one(&app.db.pool)
+        .await
+        .expect("a count");
+        (active == 0).then_some(())
+    })
+    .await;
     sqlx::raw_sql(
         "insert into queue.queues (name, paused_at) values ('slow', now());
          select queue.enqueue('later', p_run_at => now() + interval '1 day');
@@ -98,6 +109,7 @@ pub(super) async fn fill(app: &mut TestApp) {
          insert into cells.cells (name, url_from) values ('b', 'env:CELL_B_URL');
          insert into cells.placements (project_id, cell) select id, 'b' from kb.projects limit 1;
          insert into cells.moves (id, project_id, to_cell) select gen_random_uuid(), id, 'b' from kb.projects limit 1;
+         insert into cells.epochs (project_id, epoch, common_until, nth) select id, gen_random_uuid(), 'infinity', 1 from kb.projects limit 1;
          insert into cells.holds (project_id, state) values (gen_random_uuid(), 'moved');
          insert into cells.arrivals (project_id, move_id) values (gen_random_uuid(), gen_random_uuid());
          insert into cells.mirrored (project_id, version) values (gen_random_uuid(), 1);

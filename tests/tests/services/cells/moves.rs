@@ -3,19 +3,26 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use rejoin_db::rls::{self, Scope};
 use rejoin_identity::cells::copying::{self, Ends};
 use rejoin_identity::cells::moving::{self, Limits, MoveError, Phase};
 use rejoin_tests::app::binary;
-use rejoin_tests::client::{Frame, kinds, text};
+use rejoin_tests::client::{Frame, Stream, kinds, text};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support;
 use reqwest::Method;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::{CELL, Fleet, limits, rows};
 
 fn seqs(frames: &[Frame]) -> Vec<i64> {
     frames.iter().filter_map(|frame| frame.id).collect()
+}
+
+/// The epoch of a stream's events.
+fn epoch(stream: &Stream) -> String {
+    stream.headers["x-log-epoch"].to_str().expect("text").to_owned()
 }
 
 /// Reads a conversation's log up to this number of ended turns.
@@ -90,17 +97,36 @@ async fn a_reader_reconnects_with_its_cursor_when_its_project_moves() {
         posted["conversationId"].as_str().expect("an id")
     );
     let mut reader = client.stream(&path).await;
+    let of_directory = epoch(&reader);
     let mut frames = reader.until("done").await;
     fleet.move_to(Some(CELL)).await;
     assert_eq!(reader.next_event().await, None, "it is asked to reconnect");
     let cursor = frames.last().and_then(|frame| frame.id).expect("a number");
-    let mut reader = client.stream_after(&path, cursor).await;
+    let mut reader = client
+        .stream_after(&format!("{path}?epoch={of_directory}"), cursor)
+        .await;
+    let of_cell = epoch(&reader);
+    assert_ne!(of_cell, of_directory);
     client
         .chat(json!({"message": "turn 2", "conversationId": posted["conversationId"]}))
         .await;
     frames.extend(reader.until("done").await);
     assert_eq!(seqs(&frames), (1..=frames.len() as i64).collect::<Vec<_>>());
     assert_eq!(text(&frames), "one two threeone two three");
+
+    // Back again: the events of both databases are those of the log.
+    fleet.move_to(None).await;
+    let cursor = frames.last().and_then(|frame| frame.id).expect("a number");
+    for known in [&of_directory, &of_cell] {
+        let reader = client.stream_after(&format!("{path}?epoch={known}"), cursor).await;
+        assert_eq!(epoch(&reader), of_directory);
+    }
+    let unknown = format!("{path}?epoch={}", Uuid::now_v7());
+    let refused = client
+        .request(Method::GET, &unknown)
+        .header("last-event-id", cursor.to_string());
+    let refused = refused.send().await.expect("an answer");
+    assert_eq!(refused.status(), 400);
 }
 
 #[tokio::test]
@@ -137,6 +163,48 @@ async fn a_held_project_is_read_and_not_changed() {
     })
     .await;
     fleet.app.wait_until_idle().await;
+}
+
+#[tokio::test]
+async fn a_move_waits_for_what_began_before_its_hold() {
+    let fleet = Fleet::start().await;
+    let (client, project) = (fleet.app.client(), fleet.app.db.workspace_id);
+    fleet.app.model.always("turn", Reply::text("one"));
+    let posted = client.post_message(json!({"message": "turn"})).await;
+    fleet.app.wait_until_idle().await;
+    // Requests whose process is suspended in their transactions, for longer than all others need to notice the hold.
+    let mut late = Vec::new();
+    for scope in [Scope::User(fleet.app.db.owner()), Scope::Workspace(project)] {
+        late.push(rls::begin(&fleet.app.db.pool, scope).await.expect("a transaction"));
+    }
+    let mut moved = moving::begin(&fleet.app.db.pool, project, Some(CELL))
+        .await
+        .expect("a move");
+    let databases = fleet.databases(&moved);
+    let limits = limits();
+    let write = async {
+        support::wait_for("the hold", async || {
+            (rows(&fleet.app.db, "cells.holds", project).await == 1).then_some(())
+        })
+        .await;
+        for mut late in late {
+            tokio::time::sleep(3 * limits.settle).await;
+            sqlx::query("update kb.chat_conversations set title = title || ' late'")
+                .execute(&mut *late)
+                .await
+                .expect("it began before the hold");
+            late.commit().await.expect("a commit");
+        }
+    };
+    let (stopped, ()) = tokio::join!(moving::step(&databases, &limits, &mut moved), write);
+    stopped.expect("a step");
+    while moved.phase != Phase::Moved {
+        moving::step(&databases, &limits, &mut moved).await.expect("a step");
+    }
+    fleet.wait_until_asked().await;
+    let conversation = posted["conversationId"].as_str().expect("an id");
+    let (_, read) = client.get(&format!("/api/conversations/{conversation}")).await;
+    assert_eq!(read["title"], "turn late late");
 }
 
 #[tokio::test]
