@@ -4,6 +4,7 @@ mod agents;
 mod append;
 mod bloat;
 mod burst;
+mod cells;
 mod compaction;
 mod dialects;
 mod fanout;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(stream::Stream),
         Box::new(fanout::Fanout),
         Box::new(fleet::Fleet),
+        Box::new(cells::Cells),
         Box::new(dialects::Dialects),
         Box::new(resume::Resume::default()),
         Box::new(queue::Queue),

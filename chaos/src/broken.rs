@@ -13,7 +13,7 @@ use crate::faults;
 use crate::load;
 use crate::run::{self, Options};
 use crate::servers::Kind;
-use crate::world::{self, Shape};
+use crate::world::{self, PROJECTS, Shape};
 
 /// Short, so that waiting for its end does not take long.
 const LEASE: Duration = Duration::from_millis(1_500);
@@ -35,6 +35,8 @@ struct Scene {
     loads: &'static [&'static str],
     faults: &'static [&'static str],
     overture: bool,
+    /// Over two databases, between which all projects move.
+    moves: bool,
     span_s: u64,
     /// One of these must be violated.
     invariants: &'static [&'static str],
@@ -52,12 +54,13 @@ const fn scene(
         loads,
         faults,
         overture: false,
+        moves: false,
         span_s,
         invariants,
     }
 }
 
-const SCENES: [Scene; 23] = [
+const SCENES: [Scene; 24] = [
     scene(
         Fault::NoFence,
         &["stories"],
@@ -102,6 +105,10 @@ const SCENES: [Scene; 23] = [
     scene(Fault::StaleResultAccepted, &["program"], &[], 10, &["I15"]),
     scene(Fault::StepsForgotten, &["program"], &[], 8, &["I7", "I16"]),
     scene(Fault::TextKept, &["answers"], &[], 8, &["I4"]),
+    Scene {
+        moves: true,
+        ..scene(Fault::HoldWithoutWaiting, &["chat"], &["stop-api"], 20, &["I1", "I3"])
+    },
 ];
 
 #[expect(clippy::print_stdout, reason = "the verdict goes to whoever asked")]
@@ -162,21 +169,24 @@ async fn play(scene: &Scene) -> Result<Caught> {
 
 async fn play_once(scene: &Scene, seed: u64) -> Result<Caught> {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let possible = if scene.moves { faults::of_cells() } else { faults::all() };
     let options = Options {
         seed,
         span: Duration::from_secs(scene.span_s),
         every: EVERY,
         users: USERS,
         loads: load::named(&owned(scene.loads))?,
-        faults: faults::named(&owned(scene.faults))?,
+        faults: faults::named(&possible, &owned(scene.faults))?,
         overture: scene.overture,
+        moving: if scene.moves { PROJECTS } else { 0 },
         patience: PATIENCE,
         shape: Shape {
             apis: 2,
             workers: 3,
             lease: LEASE,
+            projects: PROJECTS,
             directory: world::directory(scene.fault.name()),
-            servers: Kind::Single,
+            servers: if scene.moves { Kind::WithCell } else { Kind::Single },
             other_build: None,
             environment: vec![(rejoin_faults::VARIABLE.to_owned(), scene.fault.name().to_owned())],
         },

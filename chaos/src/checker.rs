@@ -126,9 +126,9 @@ pub fn invariants(may_lose_commits: bool) -> impl Iterator<Item = &'static Invar
         .filter(move |invariant| invariant.outlives_losses || !may_lose_commits)
 }
 
-/// Reads everything.
-pub async fn load(db: &PgPool, evidence: &Path) -> Result<Case> {
-    case::load(db, evidence).await
+/// Reads everything, of all databases.
+pub async fn load(databases: &[PgPool], evidence: &Path) -> Result<Case> {
+    case::load(databases, evidence).await
 }
 
 /// Returns all violations.

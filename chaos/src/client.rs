@@ -151,14 +151,18 @@ impl Client {
     /// Waits until a run has ended, or was lost, or everything has ended.
     pub async fn wait_until_done(&self, run_id: Uuid) {
         while !self.world.readers_end.is_cancelled() {
-            let done = sqlx::query_scalar::<_, bool>("select done_seq is not null from kb.agent_runs where id = $1")
-                .bind(run_id)
-                .fetch_optional(&self.world.db)
-                .await;
-            match done {
-                Ok(Some(true)) => return,
-                Ok(None) if self.world.may_lose_commits => return,
-                Ok(_) | Err(_) => {}
+            // A project that has moved may have left its rows on the other database, as they were.
+            for db in self.world.databases() {
+                let done =
+                    sqlx::query_scalar::<_, bool>("select done_seq is not null from kb.agent_runs where id = $1")
+                        .bind(run_id)
+                        .fetch_optional(&db)
+                        .await;
+                match done {
+                    Ok(Some(true)) => return,
+                    Ok(None) if self.world.may_lose_commits => return,
+                    Ok(_) | Err(_) => {}
+                }
             }
             tokio::time::sleep(RETRY).await;
         }

@@ -6,10 +6,12 @@
 //! - `program` a running program
 //! - `node`    a Patroni with its PostgreSQL
 //! - `view`    what Patroni's REST API reports
+//! - `commands` the manual's commands for operators
 //! - `tree`    trees of processes
 //!
 //! No program outlives us, by the watchdog.
 
+mod commands;
 pub mod config;
 pub mod node;
 mod parts;
@@ -69,6 +71,8 @@ pub struct Cluster {
     /// PostgreSQL's major version.
     pub major: u32,
     folder: PathBuf,
+    /// The folder of Patroni's programs.
+    programs: PathBuf,
     /// The folder of the programs' output.
     logs: PathBuf,
     watchdog: Arc<Watchdog>,
@@ -122,6 +126,7 @@ impl Cluster {
             etcd_address: addresses.etcd,
             major: parts.major,
             folder,
+            programs: parts.patroni.parent().context("a program is in a folder")?.to_owned(),
             logs: logs.to_owned(),
             watchdog: watchdog.clone(),
             http: reqwest::Client::builder().pool_max_idle_per_host(0).build()?,

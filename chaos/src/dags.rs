@@ -86,7 +86,7 @@ pub async fn run(options: &Options) -> Result<bool> {
         ended: Vec::new(),
     });
     world.evidence.flush()?;
-    let case = checker::load(&world.db, &options.shape.directory).await?;
+    let case = checker::load(&world.databases(), &options.shape.directory).await?;
     let violations = checker::check(&case);
     for violation in violations.iter().take(20) {
         println!("{violation}");

@@ -121,6 +121,9 @@ pub struct Injected {
     pub detail: String,
     /// The worker that died or stopped, if any.
     pub worker: Option<Uuid>,
+    /// The only project that it concerns; None: all.
+    #[serde(default)]
+    pub workspace_id: Option<Uuid>,
 }
 
 /// A result of a user's program: written before it is sent, and again when the API has accepted it.

@@ -141,6 +141,7 @@ async fn inject(
         until_us: now_us(),
         detail,
         worker: None,
+        workspace_id: None,
     });
     Ok(())
 }

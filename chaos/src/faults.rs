@@ -37,6 +37,7 @@ use uuid::Uuid;
 
 use crate::evidence::{Injected, now_us};
 use crate::fleet::Member;
+use crate::proxy::Proxy;
 use crate::witness;
 use crate::world::World;
 
@@ -114,9 +115,31 @@ pub fn all() -> Vec<Arc<dyn Fault>> {
     ]
 }
 
-/// Returns those with these names.
-pub fn named(names: &[String]) -> Result<Vec<Arc<dyn Fault>>> {
-    let all = all();
+/// Faults of processes and of their network, while projects move between databases.
+pub fn of_cells() -> Vec<Arc<dyn Fault>> {
+    vec![
+        Arc::new(kills::Worker),
+        Arc::new(kills::WorkerInCall),
+        Arc::new(kills::WorkerAfterCall),
+        Arc::new(kills::WorkerAtCommit),
+        Arc::new(kills::ApiAtCommit),
+        Arc::new(kills::Api),
+        Arc::new(pauses::Zombie),
+        Arc::new(pauses::Api),
+        Arc::new(graceful_restarts::Worker),
+        Arc::new(graceful_restarts::Api),
+        Arc::new(network::Reset),
+        Arc::new(network::HalfOpen),
+        Arc::new(network::Slow),
+        Arc::new(network::Sliced),
+        Arc::new(network::Refused),
+        Arc::new(network::LostCommit),
+        Arc::new(reconnect_storm::Storm),
+    ]
+}
+
+/// Returns those of `all` with these names.
+pub fn named(all: &[Arc<dyn Fault>], names: &[String]) -> Result<Vec<Arc<dyn Fault>>> {
     let mut found = Vec::new();
     for name in names {
         match all.iter().find(|fault| fault.name() == name) {
@@ -206,6 +229,7 @@ pub async fn inject(world: &World, fault: &dyn Fault, dice: &mut StdRng) -> Resu
         until_us: now_us(),
         detail: injection.detail,
         worker: injection.worker,
+        workspace_id: None,
     });
     Ok(())
 }
@@ -239,8 +263,10 @@ pub async fn heal(world: &World) {
 
 async fn try_heal(world: &World) -> Result<()> {
     for member in &world.members {
-        member.proxy.clear();
-        member.proxy.disarm();
+        for proxy in member.proxies() {
+            proxy.clear();
+            proxy.disarm();
+        }
         member.start(&mut *member.process.lock().await)?;
     }
     world.wait_until_ready().await
@@ -255,13 +281,13 @@ struct Held<'a> {
 }
 
 /// Err: it is not running.
-async fn hold<'a>(world: &World, member: &'a Member) -> Result<Held<'a>> {
+async fn hold(member: &Member) -> Result<Held<'_>> {
     let process = member.process.lock().await;
     let Some(pid) = process.as_ref().map(Child::id) else {
         bail!("{} does not run", member.name);
     };
     let worker = if member.is_worker() {
-        witness::worker(&world.db, pid).await.ok().flatten()
+        witness::worker(&member.db, pid).await.ok().flatten()
     } else {
         None
     };
@@ -275,6 +301,15 @@ fn pick<'a, T>(dice: &mut StdRng, of: &'a [T]) -> &'a T {
 
 fn pick_member<'a>(dice: &mut StdRng, of: &[&'a Member]) -> &'a Member {
     of[dice.random_range(0..of.len())]
+}
+
+/// Picks one of the member's databases: the proxy before it.
+fn pick_proxy<'a>(dice: &mut StdRng, member: &'a Member) -> &'a Proxy {
+    let proxies: Vec<&Proxy> = member.proxies().collect();
+    match proxies.as_slice() {
+        [only] => only,
+        several => several[dice.random_range(0..several.len())],
+    }
 }
 
 /// Picks a duration in milliseconds.

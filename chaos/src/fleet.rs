@@ -16,6 +16,7 @@ use anyhow::{Context as _, Result, bail};
 use rejoin_cli::dev::postgres::PrivatePostgres;
 use rejoin_cli::dev::process::{self, Signal};
 use rejoin_egress::watchdog::Watchdog;
+use sqlx::PgPool;
 use tokio::time::Instant;
 
 use crate::proxy::{Proxy, Upstream};
@@ -49,7 +50,11 @@ pub struct Member {
     pub name: String,
     pub role: Role,
     pub proxy: Proxy,
+    /// Bypasses all faults, on the process's database.
+    pub db: PgPool,
     database_url: String,
+    /// Of an API with cells: the proxy before the cell, and the environment that leads there.
+    cell: Option<(Proxy, Vec<(String, String)>)>,
     settings: Settings,
     watchdog: Arc<Watchdog>,
     /// Whether the next process is of the other build, if there is one.
@@ -59,10 +64,12 @@ pub struct Member {
 }
 
 impl Member {
-    pub async fn new(name: String, role: Role, place: &Place, settings: &Settings) -> Result<Self> {
+    pub async fn new(name: String, role: Role, place: &Place, db: &PgPool, settings: &Settings) -> Result<Self> {
         let proxy = Proxy::start(place.upstream.clone()).await?;
         Ok(Self {
             database_url: place.url(&proxy),
+            db: db.clone(),
+            cell: None,
             name,
             role,
             proxy,
@@ -71,6 +78,19 @@ impl Member {
             runs_other: AtomicBool::new(true),
             process: tokio::sync::Mutex::new(None),
         })
+    }
+
+    /// Lets an API serve the projects of this cell, too. `environment`: for the cell's URL.
+    pub async fn with_cell(mut self, cell: &Place, environment: fn(&str) -> Vec<(String, String)>) -> Result<Self> {
+        let proxy = Proxy::start(cell.upstream.clone()).await?;
+        let environment = environment(&cell.url(&proxy));
+        self.cell = Some((proxy, environment));
+        Ok(self)
+    }
+
+    /// The proxies before its databases.
+    pub fn proxies(&self) -> impl Iterator<Item = &Proxy> {
+        std::iter::once(&self.proxy).chain(self.cell.iter().map(|(proxy, _)| proxy))
     }
 
     /// Starts a process, if there is none.
@@ -109,6 +129,7 @@ impl Member {
             // Repeatedly killed runs wait longer and longer for the next attempt.
             .env("REJOIN_RUN_TIMEOUT_S", "3600")
             .envs(self.settings.environment.iter().cloned())
+            .envs(self.cell.iter().flat_map(|(_, environment)| environment.iter().cloned()))
             .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)

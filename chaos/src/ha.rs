@@ -49,7 +49,7 @@ pub struct Args {
 }
 
 /// Reads `3` or `1..10`.
-fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
+pub(crate) fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
     let (first, last) = text.split_once("..").unwrap_or((text, text));
     match (first.parse(), last.trim_start_matches('=').parse()) {
         (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
@@ -114,11 +114,13 @@ fn options(args: &Args, seed: u64) -> Result<Options> {
         },
         faults: faults::named(&args.faults, replication)?,
         overture: false,
+        moving: 0,
         patience: run::PATIENCE,
         shape: Shape {
             apis: args.apis,
             workers: args.workers,
             lease: Duration::from_millis(args.lease_ms),
+            projects: world::PROJECTS,
             directory,
             environment: Vec::new(),
             servers: Kind::Patroni(replication),

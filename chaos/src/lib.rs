@@ -2,10 +2,11 @@
 //! afterwards whether the invariants were kept.
 //!
 //! # Layout
-//! - `run`       a run from its start to its verdict; `broken`: runs that must fail; `ha`: runs over a Patroni cluster
+//! - `run`       a run from its start to its verdict; `broken`: runs that must fail; `ha`: runs over a Patroni cluster;
+//!   `cells`: runs over two databases
 //! - `soak`      an hour without faults; `plot`: its plots
 //! - `world`     all parts of a run; `fleet`: the processes; `proxy`: the proxies to PostgreSQL
-//! - `servers`   the database servers; `cluster`: a Patroni cluster
+//! - `servers`   the database servers; `cluster`: a Patroni cluster; `cell`: another database; `moves`: projects that move there and back
 //! - `load`      users' load; `client`: posting; `readers`: reading; `plan`: expected turns
 //! - `model`     the scripted model; `tools`: tools with external effects; `worker`: `rejoin worker` with these tools
 //! - `mcp_server` an MCP server that hangs, dies and lies
@@ -17,6 +18,8 @@
 //! - `recovery`  recovery times; `report`: the report of a run
 
 pub mod broken;
+pub mod cell;
+pub mod cells;
 pub mod checker;
 pub mod client;
 pub mod cluster;
@@ -29,6 +32,7 @@ pub mod ha;
 pub mod load;
 pub mod mcp_server;
 pub mod model;
+pub mod moves;
 pub mod plan;
 pub mod plot;
 pub mod programs;

@@ -44,6 +44,18 @@ use crate::programs::processes::{self, Language};
 use crate::readers::{self, Manner};
 use crate::world::World;
 
+/// The loads whose turns wait for nothing but the product, a model that answers at once, and short tools.
+pub const STEADY: [&str; 8] = [
+    "chat",
+    "stories",
+    "calls",
+    "busy",
+    "cancels",
+    "triggered",
+    "insistent",
+    "stranger",
+];
+
 /// A user's activity, from beginning to end.
 #[async_trait]
 pub trait Load: Send + Sync {
@@ -59,7 +71,24 @@ pub trait Load: Send + Sync {
 
 /// All loads. Those with tools of a package need its language on this machine.
 pub fn all() -> Vec<Arc<dyn Load>> {
-    let mut all: Vec<Arc<dyn Load>> = vec![
+    let mut all = without_packages();
+    for language in processes::languages() {
+        all.push(Arc::new(of_package(language)));
+    }
+    all
+}
+
+/// The load with tools of programs that use the package for this language.
+pub fn of_package(language: Language) -> impl Load {
+    match language {
+        Language::Python => calls::Calls::OF_PYTHON,
+        Language::Node => calls::Calls::OF_NODE,
+    }
+}
+
+/// All loads but those whose tools are of programs that use the packages.
+pub fn without_packages() -> Vec<Arc<dyn Load>> {
+    vec![
         Arc::new(chat::Chat),
         Arc::new(stories::Stories),
         Arc::new(calls::Calls::OF_WORKERS),
@@ -72,14 +101,7 @@ pub fn all() -> Vec<Arc<dyn Load>> {
         Arc::new(answers::Answers),
         Arc::new(together::Together),
         Arc::new(stranger::Stranger),
-    ];
-    for language in processes::languages() {
-        all.push(Arc::new(match language {
-            Language::Python => calls::Calls::OF_PYTHON,
-            Language::Node => calls::Calls::OF_NODE,
-        }));
-    }
-    all
+    ]
 }
 
 /// Returns those with these names.

@@ -10,7 +10,7 @@ use rejoin_chaos::cluster::Replication;
 use rejoin_chaos::run::Options;
 use rejoin_chaos::servers::Kind;
 use rejoin_chaos::world::{self, Shape};
-use rejoin_chaos::{broken, checker, dags, failovers, faults, ha, load, mcp_server, report, run, soak, worker};
+use rejoin_chaos::{broken, cells, checker, dags, failovers, faults, ha, load, mcp_server, report, run, soak, worker};
 use rejoin_cli::exit::Exit;
 use rejoin_cli::global::Global;
 use rejoin_cli::out::Out;
@@ -30,6 +30,8 @@ enum Command {
     Run(RunArgs),
     /// Load over a Patroni cluster, faults of the cluster, and a verdict with their times (needs Patroni, etcd and HAProxy)
     Ha(ha::Args),
+    /// Load over two databases, between which projects move, faults, and a verdict
+    Cells(cells::Args),
     /// The verdict on what an earlier run (or a program of yours) left behind
     Check {
         #[arg(long, env = "DATABASE_URL")]
@@ -57,6 +59,8 @@ enum Command {
     Api(Box<rejoin_cli::api::Args>),
     #[command(hide = true)]
     Worker(Box<worker::Args>),
+    #[command(hide = true)]
+    RejoinCells(rejoin_cli::cells::Args),
     #[command(hide = true)]
     McpServer(mcp_server::Args),
 }
@@ -150,12 +154,16 @@ async fn obey(command: Command) -> Result<ExitCode> {
             rejoin_db::telemetry::init(false);
             ha::run(&args, &words(), &commit()).await.map(code)
         }
+        Command::Cells(args) => {
+            rejoin_db::telemetry::init(false);
+            cells::run(&args, &words(), &commit()).await.map(code)
+        }
         Command::Check { database_url, evidence } => {
             let db = PgPoolOptions::new()
                 .connect(&database_url)
                 .await
                 .context("can't reach the database")?;
-            let case = checker::load(&db, &evidence).await?;
+            let case = checker::load(&[db], &evidence).await?;
             let violations = checker::check(&case);
             for violation in &violations {
                 println!("{violation}");
@@ -176,6 +184,7 @@ async fn obey(command: Command) -> Result<ExitCode> {
                     apis: 2,
                     workers: 2,
                     lease: Duration::from_secs(15),
+                    projects: world::PROJECTS,
                     directory: directory.clone(),
                     environment: Vec::new(),
                     servers: Kind::Single,
@@ -198,6 +207,7 @@ async fn obey(command: Command) -> Result<ExitCode> {
                     apis: 1,
                     workers: 3,
                     lease: Duration::from_millis(1_500),
+                    projects: world::PROJECTS,
                     directory: directory.clone(),
                     environment: Vec::new(),
                     servers: Kind::Single,
@@ -223,6 +233,9 @@ async fn obey(command: Command) -> Result<ExitCode> {
                     println!("fault {:<24} {}, {of}", fault.name(), fault.number());
                 }
             }
+            for fault in faults::of_cells() {
+                println!("fault {:<24} {}, of `chaos cells`", fault.name(), fault.number());
+            }
             for load in load::all() {
                 println!("load  {}", load.name());
             }
@@ -230,6 +243,13 @@ async fn obey(command: Command) -> Result<ExitCode> {
         }
         Command::Api(args) => served(rejoin_cli::api::run(&global(), *args, Out::new(false)).await),
         Command::Worker(args) => served(worker::run(*args).await),
+        Command::RejoinCells(args) => {
+            let directory = Global {
+                database_url: std::env::var("DATABASE_URL").ok(),
+                ..global()
+            };
+            served(rejoin_cli::cells::run(&directory, args, Out::new(false)).await)
+        }
     }
 }
 
@@ -267,14 +287,16 @@ async fn start(args: RunArgs) -> Result<ExitCode> {
         faults: if args.faults.is_empty() {
             faults::all()
         } else {
-            faults::named(&args.faults)?
+            faults::named(&faults::all(), &args.faults)?
         },
         overture: !args.no_overture,
+        moving: 0,
         patience: run::PATIENCE,
         shape: Shape {
             apis: args.apis,
             workers: args.workers,
             lease: Duration::from_millis(args.lease_ms),
+            projects: world::PROJECTS,
             directory: args.evidence.clone().unwrap_or_else(|| world::directory(&label)),
             environment: Vec::new(),
             servers: if args.standby { Kind::WithStandby } else { Kind::Single },

@@ -27,6 +27,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use self::processes::Language;
 use crate::client::{Client, answer_of};
 use crate::evidence::{SentResult, now_us};
 use crate::tools::{Effect, PROGRAM_ANSWER, PROGRAM_FLOW, PROGRAM_LOOK, PROGRAM_PAY};
@@ -69,9 +70,9 @@ impl Mood {
     }
 }
 
-/// Starts the programs of all projects, and waits until each is registered once: an agent of a program that was never started fails, as it
+/// Starts the programs of all projects, those of packages in these languages, and waits until each is registered once: an agent of a program that was never started fails, as it
 /// should. They end with the readers.
-pub async fn start(world: &Arc<World>, seed: u64) -> Result<JoinSet<()>> {
+pub async fn start(world: &Arc<World>, seed: u64, packages: &[Language]) -> Result<JoinSet<()>> {
     let opened = OpenOptions::new()
         .create(true)
         .append(true)
@@ -88,7 +89,7 @@ pub async fn start(world: &Arc<World>, seed: u64) -> Result<JoinSet<()>> {
     let count = projects.len() * PROGRAMS;
     let mut of_packages = Vec::new();
     for (nth, (_, user)) in projects.into_iter().enumerate() {
-        for language in processes::languages() {
+        for language in packages.iter().copied() {
             let client = Client {
                 world: world.clone(),
                 user,

@@ -2,8 +2,8 @@
 //!
 //! Faithful readers reconnect with their cursor until they have everything; restless ones disconnect after a few events
 //! and reconnect with that cursor or an older one; late ones begin with a snapshot; slow ones read a little at a time.
-//! The checker compares each one's events with the log. Where commits may be lost, readers send the epoch of their events, as our clients do, and
-//! discard what they have when they are notified that the log was taken back.
+//! The checker compares each one's events with the log. Where commits may be lost, or projects move, readers send the epoch of their events, as our
+//! clients do. They discard what they have when they are notified that the log was taken back.
 
 use std::time::Duration;
 
@@ -137,10 +137,10 @@ impl Reader {
     /// refused, and come back for it.
     fn epoch_query(&self) -> String {
         match (&self.epoch, self.manner) {
-            (Some(epoch), Manner::Slow) if self.client.world.may_lose_commits => {
+            (Some(epoch), Manner::Slow) if self.client.world.sends_epochs() => {
                 format!("?epoch={epoch}&on_gap=event")
             }
-            (Some(epoch), _) if self.client.world.may_lose_commits => format!("?epoch={epoch}"),
+            (Some(epoch), _) if self.client.world.sends_epochs() => format!("?epoch={epoch}"),
             _ => String::new(),
         }
     }
@@ -293,17 +293,26 @@ async fn is_taken_back(response: reqwest::Response) -> bool {
     matches!(body, Ok(Ok(body)) if body["code"].as_str().is_some_and(|code| TAKEN_BACK.contains(&code)))
 }
 
-/// Returns whether the cursor is at the log's end; also false if the database is unreachable.
+/// Returns whether the cursor is at the log's end; also false if a database is unreachable.
 async fn is_heard_out(world: &crate::world::World, target: Target, cursor: i64) -> bool {
-    let end = match target {
-        Target::Conversation(id) => {
-            sqlx::query_scalar::<_, i64>("select last_seq from stream.log_ends where log_id = $1").bind(id)
+    let mut is_over = false;
+    for db in world.databases() {
+        let end = match target {
+            Target::Conversation(id) => {
+                sqlx::query_scalar::<_, i64>("select last_seq from stream.log_ends where log_id = $1").bind(id)
+            }
+            // A run's readers get everything up to its `done`.
+            Target::Run(id) => sqlx::query_scalar::<_, i64>(
+                "select coalesce(done_seq, 9223372036854775807) from kb.agent_runs where id = $1",
+            )
+            .bind(id),
+        };
+        // Rows that a project has left on its old database are behind those of the new one.
+        match end.fetch_optional(&db).await {
+            Ok(Some(end)) if cursor >= end => is_over = true,
+            Ok(None) => {}
+            Ok(Some(_)) | Err(_) => return false,
         }
-        // A run's readers get everything up to its `done`.
-        Target::Run(id) => sqlx::query_scalar::<_, i64>(
-            "select coalesce(done_seq, 9223372036854775807) from kb.agent_runs where id = $1",
-        )
-        .bind(id),
-    };
-    matches!(end.fetch_optional(&world.db).await, Ok(Some(end)) if cursor >= end)
+    }
+    is_over
 }

@@ -28,7 +28,6 @@ pub struct Recoveries {
 impl Recoveries {
     pub fn of(case: &Case) -> Self {
         let mut recoveries = Self::default();
-        let seen = case.seen.as_deref().unwrap_or_default();
         for fault in &case.faults {
             let drained = fault.fault == DRAIN_WORKER;
             let killed = KILLS.contains(&fault.fault.as_str());
@@ -40,7 +39,7 @@ impl Recoveries {
             } else {
                 recoveries.kills += 1;
             }
-            for job in seen.chunk_by(|one, next| one.job_id == next.job_id) {
+            for job in &case.jobs {
                 // What it ran at that time, and the next claim of it.
                 let Some(held) = job.iter().rposition(|seen| seen.at.timestamp_micros() <= fault.from_us) else {
                     continue;

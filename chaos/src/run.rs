@@ -16,8 +16,10 @@ use crate::checker::{self, Case, Violation};
 use crate::evidence::Notes;
 use crate::failovers::{self, Failovers};
 use crate::faults::{self, Fault, Tally};
-use crate::load::{Crowd, Load};
+use crate::load::{self, Crowd, Load};
+use crate::moves::{self, Moves};
 use crate::programs;
+use crate::programs::processes::{self, Language};
 use crate::recovery::Recoveries;
 use crate::world::{Shape, World};
 
@@ -42,6 +44,8 @@ pub struct Options {
     pub faults: Vec<Arc<dyn Fault>>,
     /// Whether wake-ups are lost for a while at first.
     pub overture: bool,
+    /// How many projects move between the databases all the time, if there are two.
+    pub moving: usize,
     /// Timeout of coming to rest after the faults, besides the lease; and of readers finishing.
     pub patience: Duration,
     pub shape: Shape,
@@ -54,6 +58,8 @@ pub struct Outcome {
     pub recoveries: Recoveries,
     /// None: the database is not a cluster.
     pub failovers: Option<Failovers>,
+    /// None: there are no cells.
+    pub moves: Option<Moves>,
     pub counts: Counts,
     pub rest_after_ms: Option<u64>,
     pub evidence: PathBuf,
@@ -98,7 +104,10 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     let began = Instant::now();
     let world = World::start(&options.shape).await?;
     info!(evidence = %options.shape.directory.display(), "everything runs");
-    let programs = programs::start(&world, options.seed).await?;
+    if let Some(cell) = &world.cell {
+        moves::spread(&world, cell).await?;
+    }
+    let programs = programs::start(&world, options.seed, &packages(&options.loads)).await?;
     let mut crowd = Crowd::start(&world, &options.loads, options.users, options.seed);
     let sampling_ends = CancellationToken::new();
     let sampling = tokio::spawn(sample(world.clone(), sampling_ends.clone()));
@@ -107,7 +116,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     let mut tally = Tally::default();
     if options.overture {
         info!("wake-ups are lost, while all else is well");
-        let lost = faults::named(&[faults::LOSE_WAKEUPS.to_owned()])?.remove(0);
+        let lost = faults::named(&faults::all(), &[faults::LOSE_WAKEUPS.to_owned()])?.remove(0);
         faults::inject(&world, lost.as_ref(), &mut StdRng::seed_from_u64(options.seed)).await?;
         // Deaf connections are abandoned and reopened.
         sleep(Duration::from_secs(6)).await;
@@ -115,19 +124,22 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     }
     info!(seconds = options.span.as_secs(), "faults");
     let until = Instant::now() + options.span;
-    let (raged, writes) = match world.servers.cluster() {
-        Ok(cluster) => {
-            let raging = failovers::rage(&world, cluster, &options.faults, options.seed, until);
-            let (raged, writes) = raging
-                .await
-                .with_context(|| format!("the evidence of this run is in {}", options.shape.directory.display()))?;
-            (raged, Some(writes))
+    let raged = async {
+        if let Ok(cluster) = world.servers.cluster() {
+            let (raged, writes) = failovers::rage(&world, cluster, &options.faults, options.seed, until).await?;
+            return Ok((raged, Some(writes), None));
         }
-        Err(_) => {
-            let raging = faults::rage(&world, &options.faults, options.seed, options.every, until);
-            (raging.await, None)
-        }
+        let raging = faults::rage(&world, &options.faults, options.seed, options.every, until);
+        let Some(cell) = &world.cell else {
+            return Ok((raging.await, None, None));
+        };
+        let moving = moves::rage(&world, cell, options.moving, options.seed, until);
+        let (raged, moved) = tokio::join!(raging, moving);
+        anyhow::Ok((raged, None, Some(moved?)))
     };
+    let (raged, writes, moves) = raged
+        .await
+        .with_context(|| format!("the evidence of this run is in {}", options.shape.directory.display()))?;
     tally.add(raged);
     info!("everything is made good; waiting for it to come to rest");
     world.load_ends.cancel();
@@ -160,7 +172,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
         ended,
     });
     world.evidence.flush()?;
-    let case = checker::load(&world.db, &options.shape.directory).await?;
+    let case = checker::load(&world.databases(), &options.shape.directory).await?;
     info!("checking");
     let failovers = match &writes {
         Some(writes) => Some(Failovers::of(&case, writes, &world.db).await?),
@@ -171,6 +183,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
         tally,
         recoveries: Recoveries::of(&case),
         failovers,
+        moves,
         counts: Counts::of(&case),
         rest_after_ms,
         evidence: options.shape.directory.clone(),
@@ -180,6 +193,17 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     drop(programs);
     stop(&world).await;
     Ok(outcome)
+}
+
+/// The languages of programs whose tools are used.
+fn packages(loads: &[Arc<dyn Load>]) -> Vec<Language> {
+    let languages = processes::languages().into_iter();
+    languages
+        .filter(|language| {
+            let name = load::of_package(*language).name();
+            loads.iter().any(|load| load.name() == name)
+        })
+        .collect()
 }
 
 /// Waits until users have finished, and nothing is pending.

@@ -21,6 +21,8 @@ const DATABASE: &str = "rejoin";
 pub enum Kind {
     Single,
     WithStandby,
+    /// Two: the directory, and a cell with projects (`cell`).
+    WithCell,
     Patroni(Replication),
 }
 
@@ -44,7 +46,8 @@ pub enum Servers {
 }
 
 impl Servers {
-    /// Starts the servers, with a migrated database. `logs`: where a cluster's programs write.
+    /// Starts the servers, with a migrated database. `logs`: where a cluster's programs write. The manual's commands for operators are executed on a cluster with
+    /// its settings.
     ///
     /// # Errors
     /// A server's program is missing or does not start.
@@ -54,6 +57,9 @@ impl Servers {
             let mut connection = PgConnection::connect(&cluster.url("postgres")).await?;
             sqlx::raw_sql("create database rejoin").execute(&mut connection).await?;
             rejoin_cli::migrate::up(&cluster.url(DATABASE)).await?;
+            if replication == Replication::Synchronous {
+                cluster.operate().await?;
+            }
             return Ok(Self::Patroni(Box::new(cluster)));
         }
         let pair = pair(kind == Kind::WithStandby).await?;
@@ -111,24 +117,37 @@ impl Servers {
     }
 }
 
-/// A migrated private server, and its standby.
-async fn pair(with_standby: bool) -> Result<Pair> {
-    let extra_settings: Vec<(String, String)> = vec![
+/// Settings of private servers.
+fn settings() -> Vec<(String, String)> {
+    vec![
         ("max_connections".into(), "300".into()),
         // When an event became visible: its transaction may have begun long before.
         ("track_commit_timestamp".into(), "on".into()),
-    ];
+    ]
+}
+
+/// A migrated private server.
+///
+/// # Errors
+/// PostgreSQL is missing or does not start.
+pub async fn single() -> Result<PrivatePostgres> {
     let options = PostgresOptions {
-        extra_settings: extra_settings.clone(),
+        extra_settings: settings(),
         ..PostgresOptions::ephemeral()
     };
-    let primary = PrivatePostgres::start(options).await?;
-    rejoin_cli::migrate::up(&primary.url()).await?;
+    let server = PrivatePostgres::start(options).await?;
+    rejoin_cli::migrate::up(&server.url()).await?;
+    Ok(server)
+}
+
+/// A migrated private server, and its standby.
+async fn pair(with_standby: bool) -> Result<Pair> {
+    let primary = single().await?;
     if !with_standby {
         return Ok(Pair { primary, standby: None });
     }
     let options = PostgresOptions {
-        extra_settings,
+        extra_settings: settings(),
         standby_of: Some(primary.socket_dir().to_owned()),
         ..PostgresOptions::ephemeral()
     };

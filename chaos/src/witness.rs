@@ -12,6 +12,8 @@ pub struct Seen {
     pub n: i64,
     pub at: DateTime<Utc>,
     pub job_id: i64,
+    #[sqlx(rename = "project_id")]
+    pub workspace_id: Option<Uuid>,
     pub run_id: Option<Uuid>,
     pub state: String,
     pub attempt: i32,
@@ -24,11 +26,11 @@ pub struct Seen {
 }
 
 const INSTALL: &str = "
-create schema witness;
-create table witness.jobs (
+create table public.witness_jobs (
     n           bigint generated always as identity primary key,
     at          timestamptz not null default clock_timestamp(),
     job_id      bigint not null,
+    project_id  uuid,
     run_id      uuid,
     state       text not null,
     attempt     int not null,
@@ -40,28 +42,28 @@ create table witness.jobs (
     had_lease   timestamptz,
     last_error  text
 );
-create function witness.job() returns trigger language plpgsql security definer as $$
+create function public.witness_job() returns trigger language plpgsql security definer as $$
 begin
     if tg_op = 'DELETE' then
-        insert into witness.jobs (job_id, run_id, state, attempt, worker_id, held, run_at, lease_until)
-        values (old.id, old.run_id, 'gone', old.attempt, old.worker_id, old.held, old.run_at, old.lease_until);
+        insert into public.witness_jobs (job_id, project_id, run_id, state, attempt, worker_id, held, run_at, lease_until)
+        values (old.id, old.project_id, old.run_id, 'gone', old.attempt, old.worker_id, old.held, old.run_at, old.lease_until);
     elsif tg_op = 'INSERT' or (old.state, old.attempt, old.held, old.worker_id) is distinct from (new.state, new.attempt, new.held, new.worker_id) then
-        insert into witness.jobs (job_id, run_id, state, attempt, worker_id, held, run_at, lease_until, had_lease, last_error)
-        values (new.id, new.run_id, new.state, new.attempt, new.worker_id, new.held, new.run_at, new.lease_until, old.lease_until, new.last_error);
+        insert into public.witness_jobs (job_id, project_id, run_id, state, attempt, worker_id, held, run_at, lease_until, had_lease, last_error)
+        values (new.id, new.project_id, new.run_id, new.state, new.attempt, new.worker_id, new.held, new.run_at, new.lease_until, old.lease_until, new.last_error);
     end if;
     return null;
 end
 $$;
-create trigger witness after insert or update or delete on queue.jobs for each row execute function witness.job();
+create trigger witness after insert or update or delete on queue.jobs for each row execute function public.witness_job();
 -- Who the workers were: their rows leave with them.
-create table witness.workers (id uuid primary key, pid int not null, seen_at timestamptz not null default clock_timestamp());
-create function witness.worker() returns trigger language plpgsql security definer as $$
+create table public.witness_workers (id uuid primary key, pid int not null, seen_at timestamptz not null default clock_timestamp());
+create function public.witness_worker() returns trigger language plpgsql security definer as $$
 begin
-    insert into witness.workers (id, pid) values (new.id, new.pid) on conflict do nothing;
+    insert into public.witness_workers (id, pid) values (new.id, new.pid) on conflict do nothing;
     return null;
 end
 $$;
-create trigger witness after insert on queue.workers for each row execute function witness.worker();
+create trigger witness after insert on queue.workers for each row execute function public.witness_worker();
 ";
 
 pub async fn install(db: &PgPool) -> Result<()> {
@@ -71,7 +73,7 @@ pub async fn install(db: &PgPool) -> Result<()> {
 
 /// Returns the newest worker with this process id.
 pub async fn worker(db: &PgPool, pid: u32) -> Result<Option<Uuid>> {
-    let id = sqlx::query_scalar("select id from witness.workers where pid = $1 order by seen_at desc limit 1")
+    let id = sqlx::query_scalar("select id from public.witness_workers where pid = $1 order by seen_at desc limit 1")
         .bind(i32::try_from(pid)?)
         .fetch_optional(db)
         .await?;
@@ -80,17 +82,17 @@ pub async fn worker(db: &PgPool, pid: u32) -> Result<Option<Uuid>> {
 
 /// Returns all observations, job by job, in order. None without a witness.
 pub async fn seen(db: &PgPool) -> Result<Option<Vec<Seen>>> {
-    let is_there: bool = sqlx::query_scalar("select to_regclass('witness.jobs') is not null")
+    let is_there: bool = sqlx::query_scalar("select to_regclass('public.witness_jobs') is not null")
         .fetch_one(db)
         .await?;
     if !is_there {
         return Ok(None);
     }
     let seen = sqlx::query_as(
-        "select n, at, job_id, run_id, state, attempt, worker_id, held,
+        "select n, at, job_id, project_id, run_id, state, attempt, worker_id, held,
                 -- a parked job is due never, which no clock of ours knows
                 case when isfinite(run_at) then run_at else '9999-01-01' end as run_at, lease_until, had_lease, last_error
-         from witness.jobs order by job_id, n",
+         from public.witness_jobs order by job_id, n",
     )
     .fetch_all(db)
     .await?;

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::cell::{Cell, environment_of_api};
 use crate::evidence::Evidence;
 use crate::fleet::{Member, Role, Settings};
 use crate::plan::{AGENT, ASK, PLAN, SPAWN, TASKS};
@@ -30,8 +31,9 @@ use crate::{mcp_server, model, tools, witness};
 /// Timeout of the fleet's start.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Number of users, alternating between two projects.
-const USERS: usize = 4;
+/// The usual number of projects.
+pub const PROJECTS: usize = 2;
+const USERS_OF_PROJECT: usize = 2;
 
 /// The size of a run.
 #[derive(Debug, Clone)]
@@ -39,6 +41,8 @@ pub struct Shape {
     pub apis: usize,
     pub workers: usize,
     pub lease: Duration,
+    /// Each has two users.
+    pub projects: usize,
     /// Created if missing.
     pub directory: PathBuf,
     /// Additional environment of every process.
@@ -67,6 +71,8 @@ pub struct World {
     pub db: PgPool,
     /// Keeps `db` on the current primary, always without faults.
     pub calm: Proxy,
+    /// The other database, to which projects move from `db`; None: there are no cells.
+    pub cell: Option<Cell>,
     pub members: Vec<Member>,
     pub apis: Vec<SocketAddr>,
     pub users: Vec<User>,
@@ -103,7 +109,11 @@ impl World {
             .connect(&place.url(&calm))
             .await?;
         witness::install(&db).await?;
-        let users = users(&db).await?;
+        let users = users(&db, shape.projects).await?;
+        let cell = match shape.servers {
+            Kind::WithCell => Some(Cell::start(&watchdog, &shape.environment).await?),
+            Kind::Single | Kind::WithStandby | Kind::Patroni(_) => None,
+        };
         let model = model::start().await?;
         let mut environment = outside(&evidence)?;
         environment.push((
@@ -122,13 +132,25 @@ impl World {
         let mut apis = Vec::new();
         for (number, listen) in rejoin_free_ports::addresses(shape.apis)?.into_iter().enumerate() {
             apis.push(listen);
-            members.push(Member::new(format!("api-{number}"), Role::Api { listen }, &place, &settings).await?);
+            let mut member = Member::new(format!("api-{number}"), Role::Api { listen }, &place, &db, &settings).await?;
+            if let Some(cell) = &cell {
+                member = member.with_cell(&cell.place, environment_of_api).await?;
+            }
+            members.push(member);
         }
         for number in 0..shape.workers {
             let role = Role::Worker {
                 ledger: evidence.ledger(),
             };
-            members.push(Member::new(format!("worker-{number}"), role, &place, &settings).await?);
+            members.push(Member::new(format!("worker-{number}"), role.clone(), &place, &db, &settings).await?);
+            // A worker serves one cell.
+            if let Some(cell) = &cell {
+                let name = format!("worker-{number}-of-cell");
+                members.push(Member::new(name, role, &cell.place, &cell.db, &settings).await?);
+            }
+        }
+        if let Some(cell) = &cell {
+            cell.join(&place.url(&calm)).await?;
         }
         for member in &members {
             member.start(&mut *member.process.lock().await)?;
@@ -138,6 +160,7 @@ impl World {
             servers,
             db,
             calm,
+            cell,
             members,
             apis,
             users,
@@ -178,8 +201,8 @@ impl World {
             }
             let wanted = i64::try_from(self.workers().len()).unwrap_or(i64::MAX);
             loop {
-                let there: i64 = sqlx::query_scalar("select count(*) from witness.workers")
-                    .fetch_one(&self.db)
+                let there = self
+                    .sum("select count(*) from public.witness_workers")
                     .await
                     .unwrap_or_default();
                 if there >= wanted {
@@ -209,10 +232,32 @@ impl World {
 
     /// Counts runs without `done`, and jobs of runs.
     pub async fn open_work(&self) -> Result<i64> {
-        let open = sqlx::query_scalar(
+        self.sum(
             "select (select count(*) from kb.agent_runs where done_seq is null) + (select count(*) from queue.jobs)",
-        );
-        Ok(open.fetch_one(&self.db).await?)
+        )
+        .await
+    }
+
+    /// All databases: the first is the directory, if there are cells.
+    pub fn databases(&self) -> Vec<PgPool> {
+        std::iter::once(&self.db)
+            .chain(self.cell.iter().map(|cell| &cell.db))
+            .cloned()
+            .collect()
+    }
+
+    /// The sum of a number over all databases.
+    async fn sum(&self, query: &'static str) -> Result<i64> {
+        let mut sum = 0;
+        for db in self.databases() {
+            sum += sqlx::query_scalar::<_, i64>(query).fetch_one(&db).await?;
+        }
+        Ok(sum)
+    }
+
+    /// Whether readers send the epoch of their events, as our clients do.
+    pub fn sends_epochs(&self) -> bool {
+        self.may_lose_commits || self.cell.is_some()
     }
 }
 
@@ -233,12 +278,12 @@ fn outside(evidence: &Evidence) -> Result<Vec<(String, String)>> {
     ])
 }
 
-/// Users of two projects, each project with its agent.
-async fn users(db: &PgPool) -> Result<Vec<User>> {
+/// Users of these many projects, each project with its agent.
+async fn users(db: &PgPool, projects: usize) -> Result<Vec<User>> {
     let mut connection = db.acquire().await?;
     let mut places = Vec::new();
-    for name in ["north", "south"] {
-        let workspace_id = workspaces::create(&mut connection, name).await?;
+    for number in 0..projects {
+        let workspace_id = workspaces::create(&mut connection, &format!("project {number}")).await?;
         let mut content = agents::defaults().into_iter().next().context("a default agent")?;
         content.name = AGENT.to_owned();
         content.tools = vec![
@@ -274,7 +319,7 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
         places.push((workspace_id, agent.id, of_programs.id));
     }
     let mut users = Vec::new();
-    for number in 0..USERS {
+    for number in 0..projects * USERS_OF_PROJECT {
         let (workspace_id, agent_id, program_agent_id) = places[number % places.len()];
         let user_id = workspaces::ensure_user(&mut connection, &format!("user-{number}@example.org")).await?;
         workspaces::add_member(&mut connection, workspace_id, user_id, workspaces::Role::Owner).await?;

@@ -42,8 +42,10 @@ pub struct Case {
     pub tasks: Vec<Task>,
     /// Predecessors of tasks.
     pub blocks: Vec<(Uuid, Uuid)>,
-    /// None without a witness.
-    pub seen: Option<Vec<Seen>>,
+    /// The history of each job, in order; none without a witness.
+    pub jobs: Vec<Vec<Seen>>,
+    /// Runs and logs that two databases have.
+    pub twice: Vec<String>,
 }
 
 /// A task of a DAG.
@@ -154,11 +156,12 @@ impl Case {
         })
     }
 
-    /// Returns whether a fault was injected in this period, or shortly before.
-    pub fn is_disturbed(&self, from_us: i64, until_us: i64) -> bool {
+    /// Returns whether a fault was injected in this period, or shortly before, that concerns this project.
+    pub fn is_disturbed(&self, workspace_id: Option<Uuid>, from_us: i64, until_us: i64) -> bool {
         let after_us = i64::try_from(self.notes.lease_ms).unwrap_or_default() * 1_000 + 2_000_000;
         self.faults
             .iter()
+            .filter(|fault| fault.workspace_id.is_none() || fault.workspace_id == workspace_id)
             .any(|fault| fault.from_us <= until_us && fault.until_us + after_us >= from_us)
     }
 }
@@ -198,15 +201,65 @@ async fn commits(db: &PgPool) -> Result<Vec<(Uuid, i64, i64, DateTime<Utc>)>> {
     Ok(rows.fetch_all(db).await?)
 }
 
-pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
-    let runs: Vec<Run> = sqlx::query_as(
+/// What a database has: the same fields as a [`Case`].
+struct Stored {
+    runs: Vec<Run>,
+    logs: HashMap<Uuid, Vec<Event>>,
+    oldest: Vec<(Uuid, i64)>,
+    messages: Vec<Message>,
+    calls: Vec<Call>,
+    tasks: Vec<Task>,
+    blocks: Vec<(Uuid, Uuid)>,
+    steps_on_record: Vec<(Uuid, String, i32, Option<Value>)>,
+    given_up: Vec<Uuid>,
+    jobs: Vec<Vec<Seen>>,
+}
+
+async fn stored(db: &PgPool) -> Result<Stored> {
+    let runs = sqlx::query_as(
         "select r.id, r.project_id, r.conversation_id, r.user_id, r.parent_run_id, r.spawn_call_id, r.task_id, r.log_id, r.state, r.attempt, r.first_seq, r.done_seq, r.error,
                 r.input, r.cancel_requested_at, r.final_message_id, c.project_id as conversation_workspace,
                 c.owner_user_id as conversation_owner
          from kb.agent_runs r left join kb.chat_conversations c on c.id = r.conversation_id",
+    );
+    let calls = sqlx::query_as(
+        "select id, run_id, call_id, tool_name, status, started_at, output from kb.agent_run_tool_calls",
+    );
+    let steps = sqlx::query_as(
+        "select c.run_id, c.call_id, s.number, s.output from kb.remote_steps s join kb.remote_calls c on c.id = s.call_id
+         where s.kind = 'function' and s.status = 'completed' and c.run_id is not null",
+    );
+    let given_up = sqlx::query_scalar(
+        "select run_id from kb.remote_calls
+         where status in ('outcome_unknown', 'error') and attempt - suspensions >= $1 and run_id is not null",
     )
-    .fetch_all(db)
-    .await?;
+    .bind(MAX_ATTEMPTS);
+    let blocks = sqlx::query_as(
+        "select r.source_id, r.target_id from kb.graph_relationships r join kb.tasks t on t.id = r.source_id where r.type = 'blocks'",
+    );
+    let tasks = sqlx::query_as("select id, state, started_at, finished_at from kb.tasks");
+    let messages = sqlx::query_as("select id, conversation_id, role, content from kb.chat_messages");
+    let oldest = sqlx::query_as("select log_id, oldest_seq from stream.logs");
+    let seen = witness::seen(db).await?.unwrap_or_default();
+    Ok(Stored {
+        runs: runs.fetch_all(db).await?,
+        logs: logs(db).await?,
+        oldest: oldest.fetch_all(db).await?,
+        messages: messages.fetch_all(db).await?,
+        calls: calls.fetch_all(db).await?,
+        tasks: tasks.fetch_all(db).await?,
+        blocks: blocks.fetch_all(db).await?,
+        steps_on_record: steps.fetch_all(db).await?,
+        given_up: given_up.fetch_all(db).await?,
+        jobs: seen
+            .chunk_by(|one, next| one.job_id == next.job_id)
+            .map(<[Seen]>::to_vec)
+            .collect(),
+    })
+}
+
+/// Returns the events of all logs.
+async fn logs(db: &PgPool) -> Result<HashMap<Uuid, Vec<Event>>> {
     let mut logs: HashMap<Uuid, Vec<Event>> = HashMap::new();
     let rows: Vec<EventRow> = sqlx::query_as(
         "select log_id, seq, run_id, type, data, created_at from stream.each_event order by log_id, seq",
@@ -231,64 +284,68 @@ pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
             event.committed_us = committed_at.timestamp_micros();
         }
     }
-    let oldest: Vec<(Uuid, i64)> = sqlx::query_as("select log_id, oldest_seq from stream.logs")
-        .fetch_all(db)
-        .await?;
-    let calls: Vec<Call> = sqlx::query_as(
-        "select id, run_id, call_id, tool_name, status, started_at, output from kb.agent_run_tool_calls",
-    )
-    .fetch_all(db)
-    .await?;
-    let mut effects: Vec<Effect> = evidence::read(directory, "ledger")?;
+    Ok(logs)
+}
+
+/// Reads the evidence, and what the databases have. With several, each project is in one of them.
+pub(super) async fn load(databases: &[PgPool], directory: &Path) -> Result<Case> {
+    let mut case = Case {
+        posts: evidence::read(directory, "posts")?,
+        sessions: evidence::read(directory, "readers")?,
+        effects: evidence::read(directory, "ledger")?,
+        outside: evidence::read(directory, "outside")?,
+        results: evidence::read(directory, "results")?,
+        steps: evidence::read(directory, "steps")?,
+        faults: evidence::read(directory, "faults")?,
+        notes: evidence::read(directory, "notes")?.pop().unwrap_or_default(),
+        steps_on_record: Vec::new(),
+        given_up: HashSet::new(),
+        runs: HashMap::new(),
+        logs: HashMap::new(),
+        oldest: HashMap::new(),
+        messages: Vec::new(),
+        calls: Vec::new(),
+        tasks: Vec::new(),
+        blocks: Vec::new(),
+        jobs: Vec::new(),
+        twice: Vec::new(),
+    };
+    for db in databases {
+        case.add(stored(db).await?);
+    }
     // The packages show programs the id of the record, not the model's.
-    let model_ids: HashMap<String, &str> = calls
+    let model_ids: HashMap<String, &str> = case
+        .calls
         .iter()
         .map(|call| (call.id.to_string(), call.call_id.as_str()))
         .collect();
-    for effect in &mut effects {
+    for effect in &mut case.effects {
         if let Some(call_id) = model_ids.get(&effect.call_id) {
             effect.call_id = (*call_id).to_owned();
         }
     }
-    Ok(Case {
-        posts: evidence::read(directory, "posts")?,
-        sessions: evidence::read(directory, "readers")?,
-        effects,
-        outside: evidence::read(directory, "outside")?,
-        results: evidence::read(directory, "results")?,
-        steps: evidence::read(directory, "steps")?,
-        steps_on_record: sqlx::query_as(
-            "select c.run_id, c.call_id, s.number, s.output from kb.remote_steps s join kb.remote_calls c on c.id = s.call_id
-             where s.kind = 'function' and s.status = 'completed' and c.run_id is not null",
-        )
-        .fetch_all(db)
-        .await?,
-        given_up: sqlx::query_scalar(
-            "select run_id from kb.remote_calls
-             where status in ('outcome_unknown', 'error') and attempt - suspensions >= $1 and run_id is not null",
-        )
-        .bind(MAX_ATTEMPTS)
-        .fetch_all(db)
-        .await?
-        .into_iter()
-        .collect(),
-        faults: evidence::read(directory, "faults")?,
-        notes: evidence::read(directory, "notes")?.pop().unwrap_or_default(),
-        runs: runs.into_iter().map(|run| (run.id, run)).collect(),
-        logs,
-        oldest: oldest.into_iter().collect(),
-        messages: sqlx::query_as("select id, conversation_id, role, content from kb.chat_messages")
-            .fetch_all(db)
-            .await?,
-        calls,
-        tasks: sqlx::query_as("select id, state, started_at, finished_at from kb.tasks")
-            .fetch_all(db)
-            .await?,
-        blocks: sqlx::query_as(
-            "select r.source_id, r.target_id from kb.graph_relationships r join kb.tasks t on t.id = r.source_id where r.type = 'blocks'",
-        )
-        .fetch_all(db)
-        .await?,
-        seen: witness::seen(db).await?,
-    })
+    Ok(case)
+}
+
+impl Case {
+    fn add(&mut self, stored: Stored) {
+        for run in stored.runs {
+            if let Some(other) = self.runs.insert(run.id, run) {
+                self.twice.push(format!("the run {}", other.id));
+            }
+        }
+        for (log, events) in stored.logs {
+            if self.logs.insert(log, events).is_some() {
+                self.twice.push(format!("the log {log}"));
+            }
+        }
+        self.oldest.extend(stored.oldest);
+        self.messages.extend(stored.messages);
+        self.calls.extend(stored.calls);
+        self.tasks.extend(stored.tasks);
+        self.blocks.extend(stored.blocks);
+        self.steps_on_record.extend(stored.steps_on_record);
+        self.given_up.extend(stored.given_up);
+        self.jobs.extend(stored.jobs);
+    }
 }

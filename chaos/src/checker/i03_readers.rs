@@ -39,6 +39,9 @@ pub(super) fn check(case: &Case) -> Vec<String> {
 
 /// Returns how a connection's events differ from its part of the log.
 fn differs(session: &Session, log: &[&Event]) -> Option<String> {
+    if session.taken_back {
+        return Some("it was notified that the log was taken back".to_owned());
+    }
     match session.status {
         // No or late response: the reader retries. 404 would mean another user's.
         200 | 204 | 429 | 503 => {}

@@ -9,11 +9,10 @@ use super::Case;
 use crate::witness::Seen;
 
 pub(super) fn check(case: &Case) -> Vec<String> {
-    let Some(seen) = &case.seen else { return Vec::new() };
     let mut wrong = Vec::new();
-    // By conversation: the periods in which its jobs ran, in microseconds.
-    let mut spans: HashMap<Uuid, Vec<(i64, i64, i64)>> = HashMap::new();
-    for job in seen.chunk_by(|one, next| one.job_id == next.job_id) {
+    // By conversation: the periods in which its jobs ran, in microseconds, and which job. (With several databases, ids of jobs are not unique.)
+    let mut spans: HashMap<Uuid, Vec<(i64, i64, usize)>> = HashMap::new();
+    for (nth, job) in case.jobs.iter().enumerate() {
         wrong.extend(attempts(job));
         // Sub-agents run concurrently.
         let top = job[0]
@@ -23,11 +22,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
         let conversation = top.and_then(|run| run.conversation_id);
         let Some(conversation) = conversation else { continue };
         for pair in job.windows(2).filter(|pair| pair[0].state == "running") {
-            let span = (
-                pair[0].at.timestamp_micros(),
-                pair[1].at.timestamp_micros(),
-                pair[0].job_id,
-            );
+            let span = (pair[0].at.timestamp_micros(), pair[1].at.timestamp_micros(), nth);
             spans.entry(conversation).or_default().push(span);
         }
     }
@@ -37,7 +32,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
             if pair[1].0 < pair[0].1 && pair[0].2 != pair[1].2 {
                 wrong.push(format!(
                     "conversation {conversation}: the jobs {} and {} ran at once",
-                    pair[0].2, pair[1].2
+                    case.jobs[pair[0].2][0].job_id, case.jobs[pair[1].2][0].job_id
                 ));
             }
         }

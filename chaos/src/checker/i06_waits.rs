@@ -17,8 +17,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
         ));
     }
     let limit_us = i64::try_from(case.notes.lease_ms).unwrap_or_default() * 1_000 + SWEEP_US + SLACK_US;
-    let seen = case.seen.as_deref().unwrap_or_default();
-    for job in seen.chunk_by(|one, next| one.job_id == next.job_id) {
+    for job in &case.jobs {
         for pair in job.windows(2) {
             let (waits, next) = (&pair[0], &pair[1]);
             if waits.state != "available" || waits.held {
@@ -26,11 +25,13 @@ pub(super) fn check(case: &Case) -> Vec<String> {
             }
             let from_us = runnable_us(waits);
             let until_us = next.at.timestamp_micros();
-            if until_us - from_us > limit_us && !case.is_disturbed(from_us, until_us) {
+            if until_us - from_us > limit_us && !case.is_disturbed(waits.workspace_id, from_us, until_us) {
                 let waited_ms = (until_us - from_us) / 1_000;
                 wrong.push(format!(
-                    "job {} waited {waited_ms} ms though nothing was wrong",
-                    waits.job_id
+                    "job {} (project {}, run {}) waited {waited_ms} ms from {from_us} µs on though nothing was wrong",
+                    waits.job_id,
+                    waits.workspace_id.map_or_else(String::new, |id| id.to_string()),
+                    waits.run_id.map_or_else(String::new, |id| id.to_string()),
                 ));
             }
         }

@@ -1,9 +1,13 @@
-//! I14: no row crosses a project or an owner, and a stranger learns nothing.
+//! I14: no row crosses a project or an owner, and a stranger learns nothing. With several databases, a project is in one of them.
 
 use super::Case;
 
 pub(super) fn check(case: &Case) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut wrong: Vec<String> = case
+        .twice
+        .iter()
+        .map(|what| format!("{what} is in two databases"))
+        .collect();
     for run in case.runs.values() {
         if run
             .conversation_workspace

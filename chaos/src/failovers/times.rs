@@ -1,12 +1,13 @@
 //! How long a fault of the cluster lasted for those who write and for those who read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
 use super::writes::Accepted;
 use crate::checker::Case;
 use crate::evidence::Target;
+use crate::load::STEADY;
 
 /// The times of a fault.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +16,7 @@ pub struct Times {
     pub detail: String,
     /// The longest time without an acknowledged write, from the fault on [ms].
     pub no_writes_ms: f64,
-    /// From the fault to the next event of each reader in the middle of a turn [ms], sorted.
+    /// From the fault to the next event of each reader in the middle of a turn [ms], sorted; of turns that wait for nothing outside (`load::STEADY`).
     pub resumed_ms: Vec<f64>,
 }
 
@@ -51,8 +52,19 @@ pub(super) fn of(case: &Case, accepted: &[Accepted]) -> Vec<Times> {
         .collect()
 }
 
+/// The logs of turns that wait for nothing outside: programs and tools that fail by themselves make others wait.
+fn steady(case: &Case) -> HashSet<Uuid> {
+    let posts = case
+        .accepted_posts()
+        .filter(|(post, _, _)| STEADY.contains(&post.load.as_str()));
+    posts
+        .filter_map(|(_, _, run_id)| Some(case.runs.get(&run_id)?.log_id))
+        .collect()
+}
+
 /// Returns the new events of each prompt reader, in order of time.
 fn readers(case: &Case) -> HashMap<&str, Vec<Got>> {
+    let steady = steady(case);
     let mut sessions: Vec<_> = case.sessions.iter().filter(|session| session.is_prompt()).collect();
     sessions.sort_by_key(|session| session.opened_us);
     let mut readers: HashMap<&str, (i64, Vec<Got>)> = HashMap::new();
@@ -61,7 +73,9 @@ fn readers(case: &Case) -> HashMap<&str, Vec<Got>> {
             Target::Conversation(id) => id,
             Target::Run(id) => case.runs.get(&id).map_or(id, |run| run.log_id),
         };
-        let Some(log) = case.logs.get(&log_id) else { continue };
+        let Some(log) = case.logs.get(&log_id).filter(|_| steady.contains(&log_id)) else {
+            continue;
+        };
         let (last, got) = readers.entry(session.reader.as_str()).or_default();
         for heard in &session.heard {
             // Some readers go back on purpose: what they read again is not new.

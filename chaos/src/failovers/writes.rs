@@ -26,7 +26,7 @@ pub struct Accepted {
 
 /// Creates the table, beside those of the witness.
 pub(super) async fn install(db: &PgPool) -> Result<()> {
-    sqlx::raw_sql("create table witness.writes (n bigint primary key)")
+    sqlx::raw_sql("create table public.witness_writes (n bigint primary key)")
         .execute(db)
         .await?;
     Ok(())
@@ -75,7 +75,7 @@ async fn insert(connection: &mut Option<PgConnection>, url: &str, n: i64) -> sql
         Some(open) => open,
         None => PgConnection::connect(url).await?,
     };
-    sqlx::query("insert into witness.writes (n) values ($1)")
+    sqlx::query("insert into public.witness_writes (n) values ($1)")
         .bind(n)
         .execute(connection.insert(open))
         .await?;
@@ -95,7 +95,9 @@ pub(super) async fn once(url: &str, n: i64) -> Result<()> {
 
 /// Returns how many acknowledged writes are not in the table.
 pub(super) async fn lost(db: &PgPool, accepted: &[Accepted]) -> Result<usize> {
-    let there: Vec<i64> = sqlx::query_scalar("select n from witness.writes").fetch_all(db).await?;
+    let there: Vec<i64> = sqlx::query_scalar("select n from public.witness_writes")
+        .fetch_all(db)
+        .await?;
     let there: HashSet<i64> = there.into_iter().collect();
     Ok(accepted.iter().filter(|write| !there.contains(&write.n)).count())
 }

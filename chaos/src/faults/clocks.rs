@@ -30,7 +30,7 @@ impl Fault for HourOff {
         let library = library().context("faketime is not installed")?;
         let member = pick_member(dice, &world.workers());
         let off = *pick(dice, &["+1h", "-1h"]);
-        let mut held = hold(world, member).await?;
+        let mut held = hold(member).await?;
         let at_us = now_us();
         member.kill(&mut held.process).await?;
         member.start_with(&mut held.process, &[("LD_PRELOAD", &library), ("FAKETIME", off)])?;

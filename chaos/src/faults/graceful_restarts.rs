@@ -13,8 +13,8 @@ use crate::world::World;
 /// The name of drained workers in the evidence.
 pub const DRAIN_WORKER: &str = "drain-worker";
 
-async fn replace(world: &World, member: &Member) -> Result<Injection> {
-    let mut held = hold(world, member).await?;
+async fn replace(member: &Member) -> Result<Injection> {
+    let mut held = hold(member).await?;
     let at_us = now_us();
     let took = member.drain(&mut held.process).await?;
     let build = member.change_build();
@@ -51,7 +51,7 @@ impl Fault for Worker {
 
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.workers());
-        replace(world, member).await
+        replace(member).await
     }
 }
 
@@ -70,6 +70,6 @@ impl Fault for Api {
 
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.api_members());
-        replace(world, member).await
+        replace(member).await
     }
 }

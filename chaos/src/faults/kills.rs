@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use rand::rngs::StdRng;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Fault, Injection, hold, ms, pick_member};
+use super::{Fault, Injection, hold, ms, pick_member, pick_proxy};
 use crate::evidence::now_us;
 use crate::fleet::Member;
 use crate::tools::{Effect, LOOK, PAY};
@@ -20,8 +20,8 @@ const CHANCE_LIMIT: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Kills the member's process, and starts another after `away`.
-async fn kill(world: &World, member: &Member, away: Duration) -> Result<Injection> {
-    let mut held = hold(world, member).await?;
+async fn kill(member: &Member, away: Duration) -> Result<Injection> {
+    let mut held = hold(member).await?;
     let at_us = now_us();
     member.kill(&mut held.process).await?;
     sleep(away).await;
@@ -52,7 +52,7 @@ impl Fault for Worker {
 
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.workers());
-        kill(world, member, ms(dice, 0..2_000)).await
+        kill(member, ms(dice, 0..2_000)).await
     }
 }
 
@@ -110,7 +110,7 @@ impl Fault for WorkerInCall {
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let effect = next_effect(world).await?;
         let member = member_of(world, effect.pid).await?;
-        kill(world, member, ms(dice, 0..1_000)).await
+        kill(member, ms(dice, 0..1_000)).await
     }
 }
 
@@ -133,18 +133,18 @@ impl Fault for WorkerAfterCall {
         let answers_us = effect.at_us + i64::try_from(effect.hold_ms).unwrap_or_default() * 1_000;
         let until_us = u64::try_from(answers_us - now_us()).unwrap_or_default();
         sleep(Duration::from_micros(until_us) + ms(dice, 0..8)).await;
-        kill(world, member, ms(dice, 0..1_000)).await
+        kill(member, ms(dice, 0..1_000)).await
     }
 }
 
 /// Kills a member whose transaction was just committed, before it receives the response.
-async fn kill_at_commit(world: &World, member: &Member, dice: &mut StdRng) -> Result<Injection> {
-    let held = member.proxy.hold_commit();
-    if timeout(CHANCE_LIMIT, held).await.is_err() {
-        member.proxy.disarm();
+async fn kill_at_commit(member: &Member, dice: &mut StdRng) -> Result<Injection> {
+    let proxy = pick_proxy(dice, member);
+    if timeout(CHANCE_LIMIT, proxy.hold_commit()).await.is_err() {
+        proxy.disarm();
         bail!("{} committed nothing within {} s", member.name, CHANCE_LIMIT.as_secs());
     }
-    kill(world, member, ms(dice, 0..1_000)).await
+    kill(member, ms(dice, 0..1_000)).await
 }
 
 /// F3, elsewhere: between a worker's commit and its response.
@@ -162,7 +162,7 @@ impl Fault for WorkerAtCommit {
 
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.workers());
-        kill_at_commit(world, member, dice).await
+        kill_at_commit(member, dice).await
     }
 }
 
@@ -181,7 +181,7 @@ impl Fault for ApiAtCommit {
 
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.api_members());
-        kill_at_commit(world, member, dice).await
+        kill_at_commit(member, dice).await
     }
 }
 
@@ -200,6 +200,6 @@ impl Fault for Api {
 
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.api_members());
-        kill(world, member, ms(dice, 0..1_000)).await
+        kill(member, ms(dice, 0..1_000)).await
     }
 }

@@ -8,7 +8,7 @@ use rand::RngExt as _;
 use rand::rngs::StdRng;
 use tokio::time::{Instant, sleep};
 
-use super::{Fault, Injection, ms, pick};
+use super::{Fault, Injection, ms, pick, pick_proxy};
 use crate::fleet::Member;
 use crate::proxy::Weather;
 use crate::world::World;
@@ -17,11 +17,12 @@ use crate::world::World;
 const CHANCE_LIMIT: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Changes the weather of one member's connections for a while.
-async fn weather(member: &Member, lasts: Duration, change: impl FnOnce(&mut Weather)) -> Injection {
-    member.proxy.change(change);
+/// Changes the weather of a member's connections to one database for a while.
+async fn weather(member: &Member, dice: &mut StdRng, lasts: Duration, change: impl FnOnce(&mut Weather)) -> Injection {
+    let proxy = pick_proxy(dice, member);
+    proxy.change(change);
     sleep(lasts).await;
-    member.proxy.clear();
+    proxy.clear();
     Injection::of(format!("{} for {} ms", member.name, lasts.as_millis()))
 }
 
@@ -43,7 +44,7 @@ impl Fault for Reset {
         Ok(Injection::of(format!(
             "{}: {} connections",
             member.name,
-            member.proxy.cut()
+            pick_proxy(dice, member).cut()
         )))
     }
 }
@@ -64,9 +65,10 @@ impl Fault for HalfOpen {
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick(dice, &world.members);
         let lasts = ms(dice, 2_000..12_000);
-        member.proxy.freeze();
+        let proxy = pick_proxy(dice, member);
+        proxy.freeze();
         sleep(lasts).await;
-        member.proxy.clear();
+        proxy.clear();
         Ok(Injection::of(format!("{} for {} ms", member.name, lasts.as_millis())))
     }
 }
@@ -86,7 +88,8 @@ impl Fault for Slow {
 
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let (member, delay) = (pick(dice, &world.members), ms(dice, 20..200));
-        Ok(weather(member, ms(dice, 1_000..5_000), |weather| weather.delay = delay).await)
+        let lasts = ms(dice, 1_000..5_000);
+        Ok(weather(member, dice, lasts, |weather| weather.delay = delay).await)
     }
 }
 
@@ -105,7 +108,8 @@ impl Fault for Sliced {
 
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick(dice, &world.members);
-        Ok(weather(member, ms(dice, 1_000..4_000), |weather| weather.sliced = true).await)
+        let lasts = ms(dice, 1_000..4_000);
+        Ok(weather(member, dice, lasts, |weather| weather.sliced = true).await)
     }
 }
 
@@ -124,10 +128,11 @@ impl Fault for Refused {
 
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let (member, lasts) = (pick(dice, &world.members), ms(dice, 500..6_000));
-        member.proxy.change(|weather| weather.refused = true);
-        member.proxy.cut();
+        let proxy = pick_proxy(dice, member);
+        proxy.change(|weather| weather.refused = true);
+        proxy.cut();
         sleep(lasts).await;
-        member.proxy.clear();
+        proxy.clear();
         Ok(Injection::of(format!("{} for {} ms", member.name, lasts.as_millis())))
     }
 }
@@ -152,12 +157,13 @@ impl Fault for LostCommit {
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick(dice, &world.members);
         let times = dice.random_range(1..=3);
+        let proxy = pick_proxy(dice, member);
         for lost in 0..times {
-            member.proxy.lose_commit();
+            proxy.lose_commit();
             let began = Instant::now();
-            while member.proxy.is_armed() {
+            while proxy.is_armed() {
                 if began.elapsed() > CHANCE_LIMIT {
-                    member.proxy.disarm();
+                    proxy.disarm();
                     if lost == 0 {
                         bail!("{} committed nothing within {} s", member.name, CHANCE_LIMIT.as_secs());
                     }

@@ -24,7 +24,7 @@ impl Fault for Zombie {
 
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.workers());
-        let held = hold(world, member).await?;
+        let held = hold(member).await?;
         process::send(held.pid, Signal::Stop)?;
         sleep(world.lease + ms(dice, 1_500..4_000)).await;
         process::send(held.pid, Signal::Continue)?;
@@ -33,5 +33,34 @@ impl Fault for Zombie {
             worker: held.worker,
             at_us: None,
         })
+    }
+}
+
+/// F17, an API: suspended for longer than it may use what it knows of projects' places. When it continues, some have moved away.
+pub struct Api;
+
+#[async_trait]
+impl Fault for Api {
+    fn name(&self) -> &'static str {
+        "stop-api"
+    }
+
+    fn number(&self) -> &'static str {
+        "F17"
+    }
+
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
+        let member = pick_member(dice, &world.api_members());
+        let held = hold(member).await?;
+        process::send(held.pid, Signal::Stop)?;
+        let lasts = ms(dice, 1_000..6_000);
+        sleep(lasts).await;
+        process::send(held.pid, Signal::Continue)?;
+        Ok(Injection::of(format!(
+            "{} ({}) for {} ms",
+            member.name,
+            held.pid,
+            lasts.as_millis()
+        )))
     }
 }

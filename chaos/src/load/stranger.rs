@@ -12,6 +12,9 @@ use crate::evidence::Response;
 
 pub struct Stranger;
 
+/// How many others try, at most.
+const STRANGERS: usize = 4;
+
 #[async_trait]
 impl Load for Stranger {
     fn name(&self) -> &'static str {
@@ -22,7 +25,7 @@ impl Load for Stranger {
         let plan = actor.plan();
         let mut post = actor.client.post(Message::new(self.name(), &plan)).await;
         if let (Some(conversation), Some(run)) = (conversation(&post), run(&post)) {
-            for away in 1..actor.client.world.users.len() {
+            for away in (1..actor.client.world.users.len()).take(STRANGERS) {
                 let stranger = Client {
                     world: actor.client.world.clone(),
                     user: (actor.client.user + away) % actor.client.world.users.len(),

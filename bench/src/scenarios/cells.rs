@@ -1,0 +1,337 @@
+//! `cells`: what a turn costs if two projects are in one database, and if each is in its own.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use async_trait::async_trait;
+use rejoin_identity::{auth, workspaces};
+use rejoin_types::access::Scope;
+use uuid::Uuid;
+
+use crate::chat::Chat;
+use crate::load::now_us;
+use crate::model::{self, Script};
+use crate::process::{self, Process};
+use crate::product::ONE_USER_PLAYS_ALL;
+use crate::results::{Better, Claim, Column, Of, Table};
+use crate::scenario::{Context, Recorder, Scenario};
+use crate::server::{Database, Server};
+
+pub struct Cells;
+
+const COST: &str = "cost";
+const ONE: &str = "one database";
+const TWO: &str = "two cells";
+const CELL: &str = "b";
+/// The environment variable with the cell's URL.
+const URL_VARIABLE: &str = "BENCH_CELL_URL";
+/// Tokens of an answer.
+const TOKENS: usize = 5;
+/// Both ways take turns: what else the machine does then concerns both.
+const ROUNDS: usize = 6;
+/// How long idle processes are measured, to be subtracted.
+const IDLE: Duration = Duration::from_secs(5);
+const READY_LIMIT: Duration = Duration::from_secs(30);
+
+#[async_trait]
+impl Scenario for Cells {
+    fn name(&self) -> &'static str {
+        "cells"
+    }
+
+    fn about(&self) -> &'static str {
+        "two projects in one database, and in two cells: CPU of a turn"
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        let cost = |key: &str, title: &str| Column::new(key, title, "ms", Better::Lower, Of::Rejoin);
+        let columns = vec![
+            cost("api", "CPU of the API"),
+            cost("workers", "of the workers"),
+            cost("postgres", "of PostgreSQL"),
+            cost("cpu", "of all"),
+            Column::new("rate", "turns", "1/s", Better::Higher, Of::Rejoin),
+        ];
+        vec![Table::new(COST, "Costs of a turn, 20 at once", "projects in", columns)]
+    }
+
+    async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
+        let other = another_server().await?;
+        let ways = [
+            (ONE, Way::start(context, None).await?),
+            (TWO, Way::start(context, Some(&other)).await?),
+        ];
+        let mut idle = Vec::new();
+        let (before, span) = (usages(&ways, context)?, context.sized(IDLE, Duration::from_millis(300)));
+        tokio::time::sleep(span).await;
+        for (now, before) in usages(&ways, context)?.iter().zip(&before) {
+            idle.push(now.since(before).times(1.0 / span.as_secs_f64()));
+        }
+        let (together, each) = (context.sized(20, 2), context.sized(10, 1));
+        for (_, way) in &ways {
+            way.turns(together, each).await?;
+        }
+        let mut sums = [(Usage::default(), 0.0); 2];
+        for _ in 0..context.sized(ROUNDS, 1) {
+            for (((_, way), idle), sum) in ways.iter().zip(&idle).zip(&mut sums) {
+                let before = way.usage(context)?;
+                let took_s = way.turns(together, each).await?;
+                let used = way.usage(context)?.since(&before);
+                sum.0 = sum.0.plus(&used.since(&idle.times(took_s)));
+                sum.1 += took_s;
+            }
+        }
+        let turns = (context.sized(ROUNDS, 1) * together * each) as f64;
+        for ((row, way), (used, took_s)) in ways.into_iter().zip(sums) {
+            let each = used.times(1.0 / turns / 1_000.0);
+            for (column, value) in [
+                ("api", each.api_us),
+                ("workers", each.workers_us),
+                ("postgres", each.postgres_us),
+                ("cpu", each.api_us + each.workers_us + each.postgres_us),
+                ("rate", turns / took_s),
+            ] {
+                out.record(COST, row, column, value);
+            }
+            way.stop(context, &other).await?;
+        }
+        out.note(format!(
+            "Plain turns of {TOKENS} tokens in new conversations, half of them in each project, in {ROUNDS} rounds in which both ways take turns. One API; \
+             a worker for each database. What idle processes do in the same time is subtracted. The load's own client and the model share the machine \
+             and are not counted."
+        ));
+        other.stop().await
+    }
+
+    fn claims(&self, found: &Recorder) -> Vec<Claim> {
+        let cost = found.table(COST);
+        let (one, two) = (cost.values(ONE, "cpu"), cost.values(TWO, "cpu"));
+        let values = two.iter().zip(one).map(|(two, one)| two / one).collect();
+        let claim = Claim {
+            what: "CPU of a turn with two cells, relative to one database".to_owned(),
+            unit: "times".to_owned(),
+            bound: 1.05,
+            better: Better::Lower,
+            values,
+            why_not: None,
+        };
+        vec![claim.unless(format!(
+            "With cells, each transaction of a user begins with one more function call, and a second worker and a second PostgreSQL share fewer of their \
+             wake-ups. By part, in ms: API {} and {}, workers {} and {}, PostgreSQL {} and {}.",
+            cost.cell_text(ONE, "api"),
+            cost.cell_text(TWO, "api"),
+            cost.cell_text(ONE, "workers"),
+            cost.cell_text(TWO, "workers"),
+            cost.cell_text(ONE, "postgres"),
+            cost.cell_text(TWO, "postgres"),
+        ))]
+    }
+}
+
+/// On a separate thread, because the future of migrations is not `Send`.
+async fn another_server() -> Result<Server> {
+    let runtime = tokio::runtime::Handle::current();
+    tokio::task::spawn_blocking(move || runtime.block_on(Server::start())).await?
+}
+
+/// CPU time, in µs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Usage {
+    api_us: f64,
+    workers_us: f64,
+    postgres_us: f64,
+}
+
+impl Usage {
+    fn plus(&self, other: &Self) -> Self {
+        Self {
+            api_us: self.api_us + other.api_us,
+            workers_us: self.workers_us + other.workers_us,
+            postgres_us: self.postgres_us + other.postgres_us,
+        }
+    }
+
+    fn times(&self, factor: f64) -> Self {
+        Self {
+            api_us: self.api_us * factor,
+            workers_us: self.workers_us * factor,
+            postgres_us: self.postgres_us * factor,
+        }
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        self.plus(&before.times(-1.0))
+    }
+}
+
+/// A deployment with two projects.
+struct Way {
+    directory: Database,
+    /// Of the second project; None: it is in the directory.
+    cell: Option<(Database, Server)>,
+    /// By project.
+    keys: [String; 2],
+    url: String,
+    api: Process,
+    workers: Vec<Process>,
+    _model: Process,
+}
+
+impl Way {
+    /// `other`: the second project is a cell on this server.
+    async fn start(context: &Context, other: Option<&Server>) -> Result<Self> {
+        let directory = context.server.database().await?;
+        let (second, second_key) = project(&directory).await?;
+        let cell = match other {
+            Some(server) => Some((server.database().await?, server.clone())),
+            None => None,
+        };
+        let mut environment = vec![("RUST_LOG", "warn")];
+        environment.extend(ONE_USER_PLAYS_ALL);
+        if let Some((database, _)) = &cell {
+            environment.extend([("REJOIN_CELLS", "true"), (URL_VARIABLE, database.url.as_str())]);
+            let source = format!("env:{URL_VARIABLE}");
+            operate(&directory, &database.url, &["add", CELL, "--url-from", &source])?;
+            // No API is there that would have to notice.
+            operate(
+                &directory,
+                &database.url,
+                &["move", &second.to_string(), CELL, "--settle-ms", "0"],
+            )?;
+        }
+        let (model, base_url) = model::start().await?;
+        let of_workers = [
+            ("OPENAI_BASE_URL", base_url.as_str()),
+            ("OPENAI_API_KEY", "scripted"),
+            ("REJOIN_CHAT_MODEL", "openai:scripted"),
+            ("RUST_LOG", "warn"),
+            ("REJOIN_SLOTS", "200"),
+        ];
+        let mut workers = vec![Process::worker(&directory.url, &of_workers)?];
+        if let Some((database, _)) = &cell {
+            workers.push(Process::worker(&database.url, &of_workers)?);
+        }
+        let (api, url) = Process::api(&directory.url, &environment).await?;
+        wait_for_project(&url, &second_key).await?;
+        Ok(Self {
+            keys: [directory.api_key.clone(), second_key],
+            directory,
+            cell,
+            url,
+            api,
+            workers,
+            _model: model,
+        })
+    }
+
+    fn usage(&self, context: &Context) -> Result<Usage> {
+        let servers = std::iter::once(&context.server).chain(self.cell.iter().map(|(_, server)| server));
+        let mut used = Usage {
+            api_us: self.api.usage()?.cpu_us as f64,
+            ..Usage::default()
+        };
+        for worker in &self.workers {
+            used.workers_us += worker.usage()?.cpu_us as f64;
+        }
+        for server in servers {
+            let pid = server.pid().context("PostgreSQL runs")?;
+            used.postgres_us += process::tree_usage(pid)?.cpu_us as f64;
+        }
+        Ok(used)
+    }
+
+    /// `together` chats, half of them in each project, take `each` turns, one after the other. Returns how long it took, in seconds.
+    async fn turns(&self, together: usize, each: usize) -> Result<f64> {
+        let script = Script {
+            tokens: TOKENS,
+            ..Script::default()
+        };
+        let mut chats = Vec::new();
+        for nth in 0..together {
+            chats.push(Chat::connect(&self.url, &self.keys[nth % self.keys.len()]).await?);
+        }
+        let began = now_us();
+        let running: Vec<_> = chats
+            .into_iter()
+            .map(|mut chat| {
+                tokio::spawn(async move {
+                    for _ in 0..each {
+                        chat.turn(None, script).await?;
+                    }
+                    anyhow::Ok(())
+                })
+            })
+            .collect();
+        for chat in running {
+            chat.await??;
+        }
+        Ok((now_us() - began) as f64 / 1e6)
+    }
+
+    async fn stop(self, context: &Context, other: &Server) -> Result<()> {
+        for process in self.workers.into_iter().chain([self.api]) {
+            process.stop()?;
+        }
+        if let Some((database, _)) = self.cell {
+            other.drop(database).await?;
+        }
+        context.server.drop(self.directory).await
+    }
+}
+
+fn usages(ways: &[(&str, Way)], context: &Context) -> Result<Vec<Usage>> {
+    ways.iter().map(|(_, way)| way.usage(context)).collect()
+}
+
+/// Creates another project of the database's user, with a key.
+async fn project(directory: &Database) -> Result<(Uuid, String)> {
+    let mut connection = directory.db.pool_sqlx.acquire().await?;
+    let id = workspaces::create(&mut connection, "bench 2").await?;
+    workspaces::add_member(&mut connection, id, directory.user_id, workspaces::Role::Owner).await?;
+    let (_, key) = auth::create_key(&mut connection, directory.user_id, Some(id), "bench", &Scope::ALL, None).await?;
+    Ok((id, key))
+}
+
+/// Executes `rejoin cells`.
+fn operate(directory: &Database, cell_url: &str, arguments: &[&str]) -> Result<()> {
+    let output = Command::new(process::rejoin()?)
+        .arg("cells")
+        .args(arguments)
+        .env("DATABASE_URL", &directory.url)
+        .env(URL_VARIABLE, cell_url)
+        .output()?;
+    if !output.status.success() {
+        bail!(
+            "rejoin cells {}: {}",
+            arguments.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(())
+}
+
+/// Waits until the API serves the project of this key.
+async fn wait_for_project(url: &str, key: &str) -> Result<()> {
+    let client = reqwest::Client::new();
+    let asking = async {
+        loop {
+            let asked = client
+                .get(format!("{url}/api/conversations"))
+                .bearer_auth(key)
+                .send()
+                .await;
+            if asked.is_ok_and(|answer| answer.status().is_success()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let waited = tokio::time::timeout(READY_LIMIT, asking).await;
+    waited.with_context(|| {
+        format!(
+            "the API did not serve the second project within {} s",
+            READY_LIMIT.as_secs()
+        )
+    })
+}
