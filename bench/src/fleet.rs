@@ -173,7 +173,7 @@ pub fn run() -> Result<()> {
         }
         let tally = gather(&inbox, threads)?;
         part::say(&Report {
-            delivered: tally.latencies.len(),
+            delivered: tally.latencies.count(),
             meanwhile: tally.meanwhile,
             p50_ms: tally.latencies.quantile_ms(0.5),
             p99_ms: tally.latencies.quantile_ms(0.99),

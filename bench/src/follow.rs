@@ -143,13 +143,13 @@ async fn follow(
 
 fn note(events: &[(usize, StoredEvent)], seen: &Seen) {
     let mut latencies = seen.latencies.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let before = latencies.len();
+    let before = latencies.count();
     for (_, event) in events {
         for moment in moments(&event.data) {
             latencies.since(moment);
         }
     }
-    seen.deltas.fetch_add(latencies.len() - before, Ordering::Relaxed);
+    seen.deltas.fetch_add(latencies.count() - before, Ordering::Relaxed);
 }
 
 /// The text of a delta that contains its scheduled time, in µs.

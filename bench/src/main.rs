@@ -15,7 +15,6 @@
 //! - `paced`      one paced load over live readers, measured
 //! - `posted`     claimed runs of posted messages
 //! - `peers/`     the compared systems, fetched and started
-//! - `load`       open-loop schedules, latency histograms, the monotonic clock shared by all processes
 //! - `runs`       runs held by a worker: logs with claimed jobs
 //! - `follow`     a tailing connection, as in an API process
 //! - `limits`     raw limits, measured in the same run: COPY, commits, fsync, loopback
@@ -29,7 +28,6 @@ mod chat;
 mod fleet;
 mod follow;
 mod limits;
-mod load;
 mod model;
 mod pace_limit;
 mod paced;
@@ -47,7 +45,7 @@ mod server;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use rejoin_bench_tables::{capacity, compare, here, machine, print, report, results};
+use rejoin_bench_tables::{capacity, compare, here, load, machine, print, report, results};
 
 #[derive(Debug, Parser)]
 #[command(about = "Measures Rejoin beside its peers and its limits")]

@@ -137,7 +137,7 @@ impl ReaderThread {
             Phase::Connecting => self.tally.live + self.tally.failed == self.readers,
             Phase::Idle => false,
             Phase::Measuring(window, expected) => {
-                self.tally.latencies.len() >= *expected || now_us() > window.deadline_us
+                self.tally.latencies.count() >= *expected || now_us() > window.deadline_us
             }
         }
     }

@@ -62,12 +62,18 @@ impl Scenario for Cells {
             (ONE, Way::start(context, None).await?),
             (TWO, Way::start(context, Some(&other)).await?),
         ];
-        let mut idle = Vec::new();
-        let (before, span) = (usages(&ways, context)?, context.sized(IDLE, Duration::from_millis(300)));
+        let usages = || {
+            ways.iter()
+                .map(|(_, way)| way.usage(context))
+                .collect::<Result<Vec<_>>>()
+        };
+        let (before, span) = (usages()?, context.sized(IDLE, Duration::from_millis(300)));
         tokio::time::sleep(span).await;
-        for (now, before) in usages(&ways, context)?.iter().zip(&before) {
-            idle.push(now.since(before).times(1.0 / span.as_secs_f64()));
-        }
+        let in_span = usages()?
+            .into_iter()
+            .zip(&before)
+            .map(|(now, before)| now.since(before));
+        let idle: Vec<Usage> = in_span.map(|used| used.times(1.0 / span.as_secs_f64())).collect();
         let (together, each) = (context.sized(20, 2), context.sized(10, 1));
         for (_, way) in &ways {
             way.turns(together, each).await?;
@@ -278,10 +284,6 @@ impl Way {
         }
         context.server.drop(self.directory).await
     }
-}
-
-fn usages(ways: &[(&str, Way)], context: &Context) -> Result<Vec<Usage>> {
-    ways.iter().map(|(_, way)| way.usage(context)).collect()
 }
 
 /// Creates another project of the database's user, with a key.

@@ -234,7 +234,7 @@ async fn read(context: &Context, out: &mut Recorder, database: &Database, table:
         out.record(table, read.name(), "p50", latencies.quantile_ms(0.5));
         out.record(table, read.name(), "p99", latencies.quantile_ms(0.99));
         out.record(table, read.name(), "max", latencies.max_ms());
-        out.record(table, read.name(), "calls", latencies.len() as f64);
+        out.record(table, read.name(), "calls", latencies.count() as f64);
     }
     Ok(())
 }

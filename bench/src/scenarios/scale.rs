@@ -220,7 +220,7 @@ async fn chat_until(fleet: &Fleet, chats: usize, span: Duration) -> Result<(u64,
     for task in tasks {
         all.merge(&task.await??);
     }
-    Ok((all.len(), all))
+    Ok((all.count(), all))
 }
 
 async fn fill_all(context: &Context) -> Result<Vec<Filled>> {

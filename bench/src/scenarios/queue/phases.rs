@@ -237,7 +237,7 @@ async fn latency(place: &Place<'_>, sizes: Sizes, found: &mut Measured) -> Resul
     let warm_up = usize::try_from(sizes.warm_up_s * RATE_PER_S)?;
     let mut latencies = Latencies::default();
     all.iter().skip(warm_up).for_each(|&took_us| latencies.record(took_us));
-    if latencies.len() == 0 {
+    if latencies.count() == 0 {
         bail!("no job was started");
     }
     found.value(rows::P50, latencies.quantile_ms(0.5));

@@ -70,15 +70,15 @@ pub(super) async fn fill(app: &mut TestApp) {
     app.wait_until_idle().await;
     // They would do and remove what is waiting for them.
     app.crash_workers();
-    support::wait_for("their last statements to end", async || {
-        let active: i64 = sqlx::query_scalar(
+    support::wait_for("the end of their connections", async || {
+        let open: i64 = sqlx::query_scalar(
             "select count(*) from pg_stat_activity
-             where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()",
+             where datname = current_database() and starts_with(application_name, 'rejoin-worker')",
         )
         .fetch_one(&app.db.pool)
         .await
         .expect("a count");
-        (active == 0).then_some(())
+        (open == 0).then_some(())
     })
     .await;
     sqlx::raw_sql(

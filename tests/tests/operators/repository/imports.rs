@@ -49,7 +49,7 @@ const FLOORS: [&[&str]; 20] = [
     &["cli", "tests/provider-stand-in"],
     &["tests"],
     &["bench/bench-tables"],
-    &["bench", "chaos"],
+    &["bench", "bench/bench-queue", "chaos"],
 ];
 
 /// Returns a member's package name in manifests.

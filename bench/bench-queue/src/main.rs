@@ -33,10 +33,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-#[path = "../load.rs"]
-#[expect(dead_code, reason = "only its clock is used here")]
-mod load;
-use load::now_us;
+use rejoin_bench_tables::load::now_us;
 
 const KIND: &str = "noop";
 /// Number of jobs per bulk call.

@@ -43,7 +43,7 @@ impl Latencies {
         let _ = self.0.add(&other.0);
     }
 
-    pub fn len(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.0.len()
     }
 
