@@ -28,7 +28,7 @@ const UNDONE: f64 = 0.25;
 /// Limit of commands for one move.
 const TRIES: usize = 60;
 const RETRY: Duration = Duration::from_millis(300);
-/// Rows that were left behind are deleted when they are this old, as often.
+/// The minimum age of rows that a move has left behind, in seconds, and how often old ones are deleted.
 const CLEAN_AFTER_S: &str = "4";
 const CLEAN_EVERY: Duration = Duration::from_secs(5);
 /// An error by which a repeated command says that its move is complete.

@@ -1,5 +1,5 @@
 //! A witness inside the database: a trigger on `queue.jobs` that records each job's history, claim by claim. It exists
-//! in the chaos run's database only, and records in the same transactions.
+//! in the chaos run's databases only, and records in the same transactions. It is in the schema `public`, whose tables do not move with a project.
 
 use anyhow::Result;
 use sqlx::PgPool;

@@ -6,7 +6,7 @@
 //! - `explore`        search, types, traversals
 //! - `transfer`       NDJSON import and export, streamed
 //!
-//! Invariant: every handler checks first that the path's workspace is the caller's.
+//! Invariant: every handler checks that the path's workspace is the caller's before it asks the database.
 
 pub mod explore;
 pub mod objects;
@@ -32,7 +32,7 @@ pub fn routes() -> Routes {
         .merge(transfer::routes())
 }
 
-/// Begins a change of the graph, if it is the caller's.
+/// Begins a change of a project's graph, if the project is the caller's.
 async fn begin_change(
     state: &AppState,
     caller: &Caller,
