@@ -61,6 +61,11 @@ const fn scene(
 }
 
 const SCENES: [Scene; 24] = [
+    // First: it takes longest.
+    Scene {
+        moves: true,
+        ..scene(Fault::HoldWithoutWaiting, &["chat"], &[], 15, &["I1", "I3"])
+    },
     scene(
         Fault::NoFence,
         &["stories"],
@@ -105,10 +110,6 @@ const SCENES: [Scene; 24] = [
     scene(Fault::StaleResultAccepted, &["program"], &[], 10, &["I15"]),
     scene(Fault::StepsForgotten, &["program"], &[], 8, &["I7", "I16"]),
     scene(Fault::TextKept, &["answers"], &[], 8, &["I4"]),
-    Scene {
-        moves: true,
-        ..scene(Fault::HoldWithoutWaiting, &["chat"], &["stop-api"], 20, &["I1", "I3"])
-    },
 ];
 
 #[expect(clippy::print_stdout, reason = "the verdict goes to whoever asked")]

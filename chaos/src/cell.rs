@@ -9,6 +9,7 @@ use rejoin_cli::dev::postgres::PrivatePostgres;
 use rejoin_egress::watchdog::Watchdog;
 use sqlx::PgPool;
 use tokio::process::Command;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::fleet::Place;
@@ -31,6 +32,8 @@ pub struct Cell {
     pub place: Place,
     /// Bypasses all faults.
     pub db: PgPool,
+    /// Taken by a move during which requests wait in their transactions.
+    pub writers: Mutex<()>,
     server: PrivatePostgres,
     /// Additional environment of commands.
     environment: Vec<(String, String)>,
@@ -69,6 +72,7 @@ impl Cell {
         Ok(Self {
             place: Place::of(&server, watchdog.clone())?,
             db,
+            writers: Mutex::default(),
             server,
             environment: environment.to_vec(),
             directory_url: std::sync::OnceLock::new(),

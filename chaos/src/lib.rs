@@ -29,6 +29,7 @@ pub mod failovers;
 pub mod faults;
 pub mod fleet;
 pub mod ha;
+pub mod held_writers;
 pub mod load;
 pub mod mcp_server;
 pub mod model;

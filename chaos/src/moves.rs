@@ -1,5 +1,5 @@
 //! Projects that move from one database to the other and back while users work with them. The commands are killed at times, and then
-//! repeated, or undone.
+//! repeated, or undone; and requests wait at times in the middle of their transactions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::cell::{CELL, Cell, Ended};
 use crate::evidence::{Injected, now_us};
+use crate::held_writers::HeldWriters;
 use crate::world::World;
 
 /// The name of moves in the evidence.
@@ -25,6 +26,8 @@ const KILL_AFTER_MS: std::ops::Range<u64> = 0..4_000;
 /// How often a command is killed, and how often a move is then undone instead of continued.
 const KILLED: f64 = 0.3;
 const UNDONE: f64 = 0.25;
+/// How often requests wait in the middle of their transactions meanwhile.
+const WRITERS_HELD: f64 = 0.5;
 /// Limit of commands for one move.
 const TRIES: usize = 60;
 const RETRY: Duration = Duration::from_millis(300);
@@ -176,7 +179,16 @@ impl Mover<'_> {
                 .dice
                 .random_bool(KILLED)
                 .then(|| Duration::from_millis(self.dice.random_range(KILL_AFTER_MS)));
-            match self.cell.move_project(&project, to, kill_after).await? {
+            let moving = self.cell.move_project(&project, to, kill_after);
+            // One move at a time: copies write to the table that is locked for another, if that goes the other way.
+            let turn = self.dice.random_bool(WRITERS_HELD).then(|| self.cell.writers.try_lock());
+            let ended = if let Some(Ok(_turn)) = turn {
+                let from = if self.is_on_cell { &self.cell.db } else { &self.world.db };
+                HeldWriters::hold(from).await?.during(moving).await?
+            } else {
+                moving.await
+            };
+            match ended? {
                 Ended::Well => return Ok((true, commands)),
                 Ended::Failed(why) if why.contains(IS_THERE) => return Ok((true, commands)),
                 Ended::Failed(why) => {
