@@ -37,6 +37,13 @@ if [ -n "$fetching" ]; then
     wait "$fetching" || die "scripts/setup-test.sh has failed: $(cat .cache/setup-test.log)"
     fetching=
 fi
+shell=
+if have shellcheck; then
+    say "shell"
+    # Beside what follows.
+    shellcheck -x scripts/*.sh conformance/adapters/*/*.sh tests/object-store/*.sh .ci/run &
+    shell=$!
+fi
 # Outside the workspace, and so not looked at by anything above.
 say "lock file of the fuzz targets"
 cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
@@ -48,9 +55,6 @@ else
     say "web: format and lints"
     (cd web && npm run --silent lint)
 fi
-if have shellcheck; then
-    say "shell"
-    shellcheck -x scripts/*.sh conformance/adapters/*/*.sh tests/object-store/*.sh .ci/run
-fi
 scripts/test-deploy.sh
 source scripts/supply-chain.sh
+[ -z "$shell" ] || wait "$shell" || die "shellcheck has found something"

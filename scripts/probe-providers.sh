@@ -10,7 +10,7 @@ probe=(node scripts/probe-providers/probe.mjs)
 # Before anything is built.
 [ "${1:-}" = --self-test ] || scripts/probe-providers/keys.sh || exit 2
 source scripts/setup.sh
-source scripts/setup-web.sh
+NO_WEB_BUILD=${NO_BUILD:-} source scripts/setup-web.sh
 find_node || die "no Node.js, and it can't be fetched here"
 [ -n "${NO_BUILD:-}" ] || cargo build --locked -p rejoin --bins
 # A server of its own, whatever is set for another.

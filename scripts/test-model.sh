@@ -5,7 +5,7 @@
 # MODEL_SERVER=1 serves the model instead, until Ctrl-C (PORT=8099).
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-source scripts/setup-web.sh
+NO_WEB_BUILD=${NO_BUILD:-} source scripts/setup-web.sh
 
 CACHE=.cache/real-model
 FROM=scripts/real-model

@@ -13,12 +13,32 @@ else
 fi
 
 client_tests=
+packages_tests=
 ended() {
     [ -z "$client_tests" ] || kill "$client_tests" 2>/dev/null || true
+    # A process group.
+    [ -z "$packages_tests" ] || kill -- "-$packages_tests" 2>/dev/null || true
     [ -z "${IN_MEMORY:-}" ] || rm -rf "$IN_MEMORY"
 }
 trap ended EXIT
 keep_tests_in_memory 12
+
+# What Python has compiled is kept, out of the source tree: programs of tests start in half the time.
+unset PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX=$PWD/.cache/pycache
+
+model() {
+    say "a real model calls a real tool"
+    # 3: the model or llama.cpp can't be had here, which is said.
+    NO_BUILD=1 scripts/test-model.sh || [ $? = 3 ] || die "the test with a real model failed"
+    say "the probe of providers, against a stand-in"
+    NO_BUILD=1 scripts/probe-providers.sh --self-test
+}
+
+# One after the other: they build the TypeScript package in the same folder.
+packages() {
+    scripts/test-sdk-typescript.sh && scripts/test-adapters.sh && scripts/test-packages.sh
+}
 
 # The tests bring their own PostgreSQL, whatever DATABASE_URL says.
 if [ $# -gt 0 ]; then
@@ -35,6 +55,7 @@ cargo test --locked --doc -p rejoin-types
 if ! { find_node && setup_web_modules; }; then
     [ -z "${CI:-}" ] || die "the web app's tests need Node.js and its packages, and they can't be had here"
     say "SKIPPED: the web app's tests (no Node.js, or its packages can't be installed)"
+    model
 else
     setup_example_modules || say "the packages of the example pages can't be installed here: their tests are skipped (in CI they fail)"
     say "web: the client of streams, and the app in a browser"
@@ -49,19 +70,23 @@ else
         die "the client's tests failed"
     }
     client_tests=
-    say "the Python and TypeScript packages"
+    say "the TypeScript package, agents of other frameworks, and the packages for pip, npm and apt; beside them the Python package"
+    # Used by both.
+    python_tools scripts/wheels/sdk.txt "$PWD/.cache/sdk" "the tests of the Python client"
+    # Side by side: they mostly wait for answers.
+    set -m
+    packages >.cache/packages-tests.log 2>&1 &
+    packages_tests=$!
+    set +m
     scripts/test-sdk.sh
-    scripts/test-sdk-typescript.sh
-    say "agents of other frameworks"
-    scripts/test-adapters.sh
-    say "the packages for pip, npm and apt, installed"
-    scripts/test-packages.sh
+    model
+    wait "$packages_tests" || {
+        cat .cache/packages-tests.log >&2
+        die "the tests of packages failed"
+    }
+    packages_tests=
+    grep '^== ' .cache/packages-tests.log >&2 || true
 fi
-say "a real model calls a real tool"
-# 3: the model or llama.cpp can't be had here, which is said.
-NO_BUILD=1 scripts/test-model.sh || [ $? = 3 ] || die "the test with a real model failed"
-say "the probe of providers, against a stand-in"
-NO_BUILD=1 scripts/probe-providers.sh --self-test
 say "chaos: builds that break a promise"
 PROFILE=dev scripts/chaos-broken.sh
 say "chaos: the product"

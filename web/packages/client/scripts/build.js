@@ -1,6 +1,6 @@
 // Builds `dist`: the two entries, and the types.
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -22,4 +22,7 @@ await build({
 });
 const tsc = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc');
 execFileSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { cwd: here, stdio: 'inherit' });
-copyFileSync(join(here, '../../../LICENSE'), join(here, 'LICENSE'));
+// Only if it differs: what is newer than the web app's build has it built again, and the server with it.
+const license = readFileSync(join(here, '../../../LICENSE'), 'utf8');
+const copy = join(here, 'LICENSE');
+if (!existsSync(copy) || readFileSync(copy, 'utf8') !== license) writeFileSync(copy, license);
