@@ -7,6 +7,8 @@ use anyhow::Result;
 use sqlx::{PgPool, Postgres, Transaction};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::evidence::{Evidence, Injected, now_us};
+
 /// How long they wait at most: less than the time limit of a client (10 s).
 const LIMIT: Duration = Duration::from_secs(8);
 /// How long to wait for the first one, and how often to look.
@@ -15,6 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub struct HeldWriters {
     lock: Transaction<'static, Postgres>,
+    from_us: i64,
     until: Instant,
 }
 
@@ -25,7 +28,7 @@ impl HeldWriters {
         sqlx::query("lock table kb.idempotency_keys in exclusive mode")
             .execute(&mut *lock)
             .await?;
-        let now = Instant::now();
+        let (from_us, now) = (now_us(), Instant::now());
         let first_by = now + FIRST_LIMIT;
         while Instant::now() < first_by {
             let one_waits: bool = sqlx::query_scalar(
@@ -40,15 +43,25 @@ impl HeldWriters {
         }
         Ok(Self {
             lock,
+            from_us,
             until: now + LIMIT,
         })
     }
 
-    /// Makes them wait until this move has ended, or until their limit.
-    pub async fn during<T>(self, moving: impl Future<Output = T>) -> Result<T> {
+    /// Makes them wait until this move has ended, or until their limit. Recorded as a fault: they take the connections of others.
+    pub async fn during<T>(self, moving: impl Future<Output = T>, evidence: &Evidence) -> Result<T> {
         tokio::pin!(moving);
         let ended = timeout_at(self.until, &mut moving).await;
         self.lock.rollback().await?;
+        evidence.fault(&Injected {
+            fault: "hold-writers".to_owned(),
+            number: "F15".to_owned(),
+            from_us: self.from_us,
+            until_us: now_us(),
+            detail: String::new(),
+            worker: None,
+            workspace_id: None,
+        });
         match ended {
             Ok(ended) => Ok(ended),
             Err(_) => Ok(moving.await),

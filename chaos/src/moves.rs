@@ -181,10 +181,16 @@ impl Mover<'_> {
                 .then(|| Duration::from_millis(self.dice.random_range(KILL_AFTER_MS)));
             let moving = self.cell.move_project(&project, to, kill_after);
             // One move at a time: copies write to the table that is locked for another, if that goes the other way.
-            let turn = self.dice.random_bool(WRITERS_HELD).then(|| self.cell.writers.try_lock());
+            let turn = self
+                .dice
+                .random_bool(WRITERS_HELD)
+                .then(|| self.cell.writers.try_lock());
             let ended = if let Some(Ok(_turn)) = turn {
                 let from = if self.is_on_cell { &self.cell.db } else { &self.world.db };
-                HeldWriters::hold(from).await?.during(moving).await?
+                HeldWriters::hold(from)
+                    .await?
+                    .during(moving, &self.world.evidence)
+                    .await?
             } else {
                 moving.await
             };
