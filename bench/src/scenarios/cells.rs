@@ -1,4 +1,5 @@
-//! `cells`: what a turn costs if two projects are in one database, and if each is in its own.
+//! `cells`: what a turn costs if two projects are in one database, and if each is in its own: with the same load in all, and with the same for each
+//! database.
 
 use std::process::Command;
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub struct Cells;
 const COST: &str = "cost";
 const ONE: &str = "one database";
 const TWO: &str = "two cells";
+const EACH: &str = "two cells, 20 turns at once in each";
 const CELL: &str = "b";
 /// The environment variable with the cell's URL.
 const URL_VARIABLE: &str = "BENCH_CELL_URL";
@@ -74,22 +76,25 @@ impl Scenario for Cells {
             .zip(&before)
             .map(|(now, before)| now.since(before));
         let idle: Vec<Usage> = in_span.map(|used| used.times(1.0 / span.as_secs_f64())).collect();
-        let (together, each) = (context.sized(20, 2), context.sized(10, 1));
+        let (together, each) = (context.sized(20, 2), context.sized(10, 2));
+        // By row: the way, and how many times as many at once.
+        let rows = [(ONE, 0, 1), (TWO, 1, 1), (EACH, 1, 2)];
         for (_, way) in &ways {
             way.turns(together, each).await?;
         }
-        let mut sums = [(Usage::default(), 0.0); 2];
+        let mut sums = [(Usage::default(), 0.0); 3];
         for _ in 0..context.sized(ROUNDS, 1) {
-            for (((_, way), idle), sum) in ways.iter().zip(&idle).zip(&mut sums) {
+            for ((_, nth, times), sum) in rows.iter().zip(&mut sums) {
+                let (way, idle) = (&ways[*nth].1, &idle[*nth]);
                 let before = way.usage(context)?;
-                let took_s = way.turns(together, each).await?;
+                let took_s = way.turns(together * times, each / times).await?;
                 let used = way.usage(context)?.since(&before);
                 sum.0 = sum.0.plus(&used.since(&idle.times(took_s)));
                 sum.1 += took_s;
             }
         }
         let turns = (context.sized(ROUNDS, 1) * together * each) as f64;
-        for ((row, way), (used, took_s)) in ways.into_iter().zip(sums) {
+        for ((row, ..), (used, took_s)) in rows.into_iter().zip(sums) {
             let each = used.times(1.0 / turns / 1_000.0);
             for (column, value) in [
                 ("api", each.api_us),
@@ -100,6 +105,8 @@ impl Scenario for Cells {
             ] {
                 out.record(COST, row, column, value);
             }
+        }
+        for (_, way) in ways {
             way.stop(context, &other).await?;
         }
         out.note(format!(
@@ -112,26 +119,33 @@ impl Scenario for Cells {
 
     fn claims(&self, found: &Recorder) -> Vec<Claim> {
         let cost = found.table(COST);
-        let (one, two) = (cost.values(ONE, "cpu"), cost.values(TWO, "cpu"));
-        let values = two.iter().zip(one).map(|(two, one)| two / one).collect();
-        let claim = Claim {
-            what: "CPU of a turn with two cells, relative to one database".to_owned(),
+        let relative = |row: &str| {
+            let (one, two) = (cost.values(ONE, "cpu"), cost.values(row, "cpu"));
+            two.iter().zip(one).map(|(two, one)| two / one).collect::<Vec<_>>()
+        };
+        let claim = |what: &str, row: &str| Claim {
+            what: what.to_owned(),
             unit: "times".to_owned(),
             bound: 1.05,
             better: Better::Lower,
-            values,
+            values: relative(row),
             why_not: None,
         };
-        vec![claim.unless(format!(
-            "With cells, each transaction of a user begins with one more function call, and a second worker and a second PostgreSQL share fewer of their \
-             wake-ups. By part, in ms: API {} and {}, workers {} and {}, PostgreSQL {} and {}.",
+        let same_load = claim("CPU of a turn with two cells, relative to one database", TWO);
+        let same_of_each = claim(
+            "CPU of a turn with two cells that each have the load of the one database",
+            EACH,
+        );
+        let why_not = format!(
+            "With half of the load each, the two workers and the two servers have fewer turns at once that share statements, commits and wake-ups. By part, in ms: API {} and {}, workers {} and {}, PostgreSQL {} and {}.",
             cost.cell_text(ONE, "api"),
             cost.cell_text(TWO, "api"),
             cost.cell_text(ONE, "workers"),
             cost.cell_text(TWO, "workers"),
             cost.cell_text(ONE, "postgres"),
             cost.cell_text(TWO, "postgres"),
-        ))]
+        );
+        vec![same_load.unless(why_not), same_of_each]
     }
 }
 
