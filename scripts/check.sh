@@ -37,12 +37,12 @@ if [ -n "$fetching" ]; then
     wait "$fetching" || die "scripts/setup-test.sh has failed: $(cat .cache/setup-test.log)"
     fetching=
 fi
-shell=
+shell_lints=
 if have shellcheck; then
     say "shell"
     # Beside what follows.
     shellcheck -x scripts/*.sh conformance/adapters/*/*.sh tests/object-store/*.sh .ci/run &
-    shell=$!
+    shell_lints=$!
 fi
 # Outside the workspace, and so not looked at by anything above.
 say "lock file of the fuzz targets"
@@ -57,4 +57,4 @@ else
 fi
 scripts/test-deploy.sh
 source scripts/supply-chain.sh
-[ -z "$shell" ] || wait "$shell" || die "shellcheck has found something"
+[ -z "$shell_lints" ] || wait "$shell_lints" || die "shellcheck has found something"

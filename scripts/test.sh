@@ -27,7 +27,7 @@ keep_tests_in_memory 12
 unset PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX=$PWD/.cache/pycache
 
-model() {
+test_models() {
     say "a real model calls a real tool"
     # 3: the model or llama.cpp can't be had here, which is said.
     NO_BUILD=1 scripts/test-model.sh || [ $? = 3 ] || die "the test with a real model failed"
@@ -36,7 +36,7 @@ model() {
 }
 
 # One after the other: they build the TypeScript package in the same folder.
-packages() {
+test_packages() {
     scripts/test-sdk-typescript.sh && scripts/test-adapters.sh && scripts/test-packages.sh
 }
 
@@ -55,7 +55,7 @@ cargo test --locked --doc -p rejoin-types
 if ! { find_node && setup_web_modules; }; then
     [ -z "${CI:-}" ] || die "the web app's tests need Node.js and its packages, and they can't be had here"
     say "SKIPPED: the web app's tests (no Node.js, or its packages can't be installed)"
-    model
+    test_models
 else
     setup_example_modules || say "the packages of the example pages can't be installed here: their tests are skipped (in CI they fail)"
     say "web: the client of streams, and the app in a browser"
@@ -75,11 +75,11 @@ else
     python_tools scripts/wheels/sdk.txt "$PWD/.cache/sdk" "the tests of the Python client"
     # Side by side: they mostly wait for answers.
     set -m
-    packages >.cache/packages-tests.log 2>&1 &
+    test_packages >.cache/packages-tests.log 2>&1 &
     packages_tests=$!
     set +m
     scripts/test-sdk.sh
-    model
+    test_models
     wait "$packages_tests" || {
         cat .cache/packages-tests.log >&2
         die "the tests of packages failed"

@@ -15,6 +15,7 @@ const LIMIT: Duration = Duration::from_secs(8);
 const FIRST_LIMIT: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// The lock for which they wait.
 pub struct HeldWriters {
     lock: Transaction<'static, Postgres>,
     from_us: i64,
@@ -24,11 +25,13 @@ pub struct HeldWriters {
 impl HeldWriters {
     /// Makes requests that post messages wait, by a lock that neither readers, workers nor a copy of the rows need. Returns when one waits.
     pub async fn hold(db: &PgPool) -> Result<Self> {
+        // From the moment when the lock is asked for, they wait behind it.
+        let from_us = now_us();
         let mut lock = rejoin_db::begin(db).await?;
         sqlx::query("lock table kb.idempotency_keys in exclusive mode")
             .execute(&mut *lock)
             .await?;
-        let (from_us, now) = (now_us(), Instant::now());
+        let now = Instant::now();
         let first_by = now + FIRST_LIMIT;
         while Instant::now() < first_by {
             let one_waits: bool = sqlx::query_scalar(

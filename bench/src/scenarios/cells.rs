@@ -137,7 +137,8 @@ impl Scenario for Cells {
             EACH,
         );
         let why_not = format!(
-            "With half of the load each, the two workers and the two servers have fewer turns at once that share statements, commits and wake-ups. By part, in ms: API {} and {}, workers {} and {}, PostgreSQL {} and {}.",
+            "With half of the load each, the two workers and the two servers have fewer turns at once that share statements, commits and \
+             wake-ups. By part, in ms: API {} and {}, workers {} and {}, PostgreSQL {} and {}.",
             cost.cell_text(ONE, "api"),
             cost.cell_text(TWO, "api"),
             cost.cell_text(ONE, "workers"),
