@@ -1,5 +1,5 @@
 //! `cells`: what a turn costs if two projects are in one database, and if each is in its own: with the same load in all, and with the same for each
-//! database.
+//! database. Two cells have two workers, so one database is measured with one and with two.
 
 use std::process::Command;
 use std::time::Duration;
@@ -22,7 +22,8 @@ use crate::server::{Database, Server};
 pub struct Cells;
 
 const COST: &str = "cost";
-const ONE: &str = "one database";
+const ALONE: &str = "one database, one worker";
+const ONE: &str = "one database, two workers";
 const TWO: &str = "two cells";
 const EACH: &str = "two cells, 20 turns at once in each";
 const CELL: &str = "b";
@@ -30,7 +31,7 @@ const CELL: &str = "b";
 const URL_VARIABLE: &str = "BENCH_CELL_URL";
 /// Tokens of an answer.
 const TOKENS: usize = 5;
-/// Both ways take turns: what else the machine does then concerns both.
+/// The ways take turns: what else the machine does then concerns all.
 const ROUNDS: usize = 6;
 /// How long idle processes are measured, to be subtracted.
 const IDLE: Duration = Duration::from_secs(5);
@@ -61,14 +62,11 @@ impl Scenario for Cells {
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
         let other = another_server().await?;
         let ways = [
-            (ONE, Way::start(context, None).await?),
-            (TWO, Way::start(context, Some(&other)).await?),
+            Way::start(context, None, 1).await?,
+            Way::start(context, None, 2).await?,
+            Way::start(context, Some(&other), 1).await?,
         ];
-        let usages = || {
-            ways.iter()
-                .map(|(_, way)| way.usage(context))
-                .collect::<Result<Vec<_>>>()
-        };
+        let usages = || ways.iter().map(|way| way.usage(context)).collect::<Result<Vec<_>>>();
         let (before, span) = (usages()?, context.sized(IDLE, Duration::from_millis(300)));
         tokio::time::sleep(span).await;
         let in_span = usages()?
@@ -78,14 +76,14 @@ impl Scenario for Cells {
         let idle: Vec<Usage> = in_span.map(|used| used.times(1.0 / span.as_secs_f64())).collect();
         let (together, each) = (context.sized(20, 2), context.sized(10, 2));
         // By row: the way, and how many times as many at once.
-        let rows = [(ONE, 0, 1), (TWO, 1, 1), (EACH, 1, 2)];
-        for (_, way) in &ways {
+        let rows = [(ALONE, 0, 1), (ONE, 1, 1), (TWO, 2, 1), (EACH, 2, 2)];
+        for way in &ways {
             way.turns(together, each).await?;
         }
-        let mut sums = [(Usage::default(), 0.0); 3];
+        let mut sums = [(Usage::default(), 0.0); 4];
         for _ in 0..context.sized(ROUNDS, 1) {
             for ((_, nth, times), sum) in rows.iter().zip(&mut sums) {
-                let (way, idle) = (&ways[*nth].1, &idle[*nth]);
+                let (way, idle) = (&ways[*nth], &idle[*nth]);
                 let before = way.usage(context)?;
                 let took_s = way.turns(together * times, each / times).await?;
                 let used = way.usage(context)?.since(&before);
@@ -106,12 +104,12 @@ impl Scenario for Cells {
                 out.record(COST, row, column, value);
             }
         }
-        for (_, way) in ways {
+        for way in ways {
             way.stop(context, &other).await?;
         }
         out.note(format!(
-            "Plain turns of {TOKENS} tokens in new conversations, half of them in each project, in {ROUNDS} rounds in which both ways take turns. One API; \
-             a worker for each database. What idle processes do in the same time is subtracted. The load's own client and the model share the machine \
+            "Plain turns of {TOKENS} tokens in new conversations, half of them in each project, in {ROUNDS} rounds in which all ways take turns. One API; \
+             a worker for each cell. What idle processes do in the same time is subtracted. The load's own client and the model share the machine \
              and are not counted."
         ));
         other.stop().await
@@ -131,14 +129,16 @@ impl Scenario for Cells {
             values: relative(row),
             why_not: None,
         };
-        let same_load = claim("CPU of a turn with two cells, relative to one database", TWO);
+        let same_load = claim(
+            "CPU of a turn with two cells, relative to one database with as many workers",
+            TWO,
+        );
         let same_of_each = claim(
             "CPU of a turn with two cells that each have the load of the one database",
             EACH,
         );
         let why_not = format!(
-            "With half of the load each, the two workers and the two servers have fewer turns at once that share statements, commits and \
-             wake-ups. By part, in ms: API {} and {}, workers {} and {}, PostgreSQL {} and {}.",
+            "With half of the load each, the two servers have fewer turns at once that share commits and wake-ups. By part, in ms: API {} and {}, workers {} and {}, PostgreSQL {} and {}.",
             cost.cell_text(ONE, "api"),
             cost.cell_text(TWO, "api"),
             cost.cell_text(ONE, "workers"),
@@ -200,8 +200,8 @@ struct Way {
 }
 
 impl Way {
-    /// `other`: the second project is a cell on this server.
-    async fn start(context: &Context, other: Option<&Server>) -> Result<Self> {
+    /// `other`: the second project is a cell on this server. `workers`: for each database.
+    async fn start(context: &Context, other: Option<&Server>, workers: usize) -> Result<Self> {
         let directory = context.server.database().await?;
         let (second, second_key) = project(&directory).await?;
         let cell = match other {
@@ -229,10 +229,11 @@ impl Way {
             ("RUST_LOG", "warn"),
             ("REJOIN_SLOTS", "200"),
         ];
-        let mut workers = vec![Process::worker(&directory.url, &of_workers)?];
-        if let Some((database, _)) = &cell {
-            workers.push(Process::worker(&database.url, &of_workers)?);
-        }
+        let urls = std::iter::once(&directory.url).chain(cell.iter().map(|(database, _)| &database.url));
+        let started = urls.flat_map(|url| std::iter::repeat_n(url, workers));
+        let workers = started
+            .map(|url| Process::worker(url, &of_workers))
+            .collect::<Result<Vec<_>>>()?;
         let (api, url) = Process::api(&directory.url, &environment).await?;
         wait_for_project(&url, &second_key).await?;
         Ok(Self {
