@@ -25,7 +25,7 @@ if [ "${BENCH_NO_PEERS:-}" != true ]; then
     setup_peers
 fi
 say "building"
-cargo build --locked --profile fast -p rejoin -p rejoin-bench
+cargo build --locked --profile fast -p rejoin -p rejoin-bench -p rejoin-bench-queue
 bench=${CARGO_TARGET_DIR:-target}/fast/bench
 
 if [ "$size" = smoke ]; then

@@ -101,7 +101,7 @@ impl Scenario for Queue {
             let name = &place.driver.spec.name;
             match prepare(&place, &phases).await {
                 Ok(()) => ready.push(place),
-                Err(error) => failed(out, name, "setup", &error),
+                Err(error) => failed(out, name, "setup", error)?,
             }
         }
         let raw = context.server.database().await?;
@@ -130,7 +130,7 @@ impl Scenario for Queue {
                         found.into_iter().for_each(|(row, value)| values.add(name, row, value));
                         notes.into_iter().for_each(|note| out.note(format!("{name}: {note}")));
                     }
-                    Err(error) => failed(out, name, phase.as_str(), &error),
+                    Err(error) => failed(out, name, phase.as_str(), error)?,
                 }
                 place.drop().await?;
             }
@@ -187,10 +187,14 @@ fn phases_asked_for() -> Result<Vec<Phase>> {
     phases.with_context(|| format!("{ONLY} names {names}"))
 }
 
-/// A queue's failure is a result, not the end of the run.
-fn failed(out: &mut Recorder, queue: &str, phase: &str, error: &anyhow::Error) {
+/// A peer's failure is a result, not the end of the run. Ours is.
+fn failed(out: &mut Recorder, queue: &str, phase: &str, error: anyhow::Error) -> Result<()> {
+    if queue == OURS {
+        return Err(error.context(format!("{queue}, {phase}")));
+    }
     println!("   {phase:<9} {queue:<16} failed: {error:#}");
     out.note(format!("{queue}, {phase}: failed: {error:#}"));
+    Ok(())
 }
 
 fn listed(values: &[(&str, f64)]) -> String {
