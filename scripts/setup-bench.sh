@@ -40,4 +40,9 @@ setup_peers() {
     peer 'nginx with nchan' has_nchan nginx libnginx-mod-nchan
     peer Node.js 'have node' nodejs npm
     peer 'Python with venv and pip' has_venv python3-venv python3-pip
+    # Our own program in TypeScript stands beside the peers' (scenario `remote`), and is a file of this checkout.
+    NO_WEB_BUILD=1 source scripts/setup-web.sh
+    if ! { find_node && npm_modules sdk/typescript && (cd sdk/typescript && npm run --silent build); }; then
+        say "sdk/typescript can't be built here; its durable functions will be left out"
+    fi
 }
