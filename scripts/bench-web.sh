@@ -15,7 +15,7 @@ find_node || die "the page is measured by Node.js, which is not here and can't b
 setup_web_modules
 if [ -z "${REJOIN_TEST_BIN:-}" ]; then
     say "building"
-    cargo build --locked --profile fast -p rejoin
+    cargo build --locked --profile fast --workspace --bin rejoin
     REJOIN_TEST_BIN=${CARGO_TARGET_DIR:-target}/fast/rejoin
 fi
 REJOIN_TEST_BIN=$(realpath "$REJOIN_TEST_BIN")

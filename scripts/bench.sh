@@ -25,7 +25,8 @@ if [ "${BENCH_NO_PEERS:-}" != true ]; then
     setup_peers
 fi
 say "building"
-cargo build --locked --profile fast -p rejoin -p rejoin-bench -p rejoin-bench-queue
+# Out of the whole workspace, as all programs of this profile: with another choice of packages, dependencies have other features, and are compiled again.
+cargo build --locked --profile fast --workspace --bin rejoin --bin bench --bin queue-driver
 bench=${CARGO_TARGET_DIR:-target}/fast/bench
 
 if [ "$size" = smoke ]; then

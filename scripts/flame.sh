@@ -23,7 +23,7 @@ if [ ! -x "$tools/bin/inferno-flamegraph" ]; then
     cheap_install inferno "$INFERNO_VERSION" "$tools"
 fi
 say "building"
-cargo build --locked --profile fast -p rejoin -p rejoin-bench -p rejoin-bench-queue
+cargo build --locked --profile fast --workspace --bin rejoin --bin bench --bin queue-driver
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
