@@ -12,6 +12,7 @@ import { BINARY, startDev } from '../tests/support/dev.mjs';
 import { startModel } from '../tests/support/model.mjs';
 import { replies } from './answer.mjs';
 import { list, search, store } from './history.mjs';
+import { machineScores } from './midrange.mjs';
 import { tables, writePage, writeResults } from './report.mjs';
 import { stream, streamUnclocked } from './streaming.mjs';
 import { loads, openings } from './visits.mjs';
@@ -119,6 +120,7 @@ async function main() {
       measured_at: new Date().toISOString().slice(0, 10),
     };
     const failed = await measure(browser, dev, measured);
+    measured.machine_scores = machineScores();
     console.log(`${measured.about}\n\n${tables(measured, false)}`);
     if (!IS_SMOKE && PARTS.length === ALL_PARTS.length) {
       writeResults(measured);

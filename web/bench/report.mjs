@@ -1,7 +1,7 @@
 // What was measured, as tables, and as the page docs/reports/web-performance.md.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { CPU_SLOWDOWN } from './midrange.mjs';
+import { DEVICE_SCORE } from './midrange.mjs';
 
 const ROOT = join(import.meta.dirname, '../..');
 const RESULTS = join(ROOT, 'bench/results/web.json');
@@ -134,8 +134,9 @@ const TABLES = [
 
 const METHOD = `## How it is measured
 - **Answer**: a scripted model streams 20,000 tokens with 200 tool calls, 200 tokens a second, through a worker of \`rejoin dev\` and the API to the page.
-- **Mid-range device**: the processor is slowed down ${CPU_SLOWDOWN} times, and the network is Chromium's preset "Fast 4G": 8.1 Mbit/s down, 1.35 Mbit/s up, 165 ms latency. The server runs beside it, on the same
-  cores, at full speed.
+- **Mid-range device**: before each measurement the processor is slowed down until it would score ${DEVICE_SCORE.toLocaleString('en')} in [Lighthouse's BenchmarkIndex](https://github.com/GoogleChrome/lighthouse/blob/main/docs/throttling.md), which is
+  what Chromium's developer tools aim at when they calibrate a "mid-tier mobile", like a Pixel 5. The network is their preset "Fast 4G": 8.1 Mbit/s down, 1.35 Mbit/s up, 165 ms latency. The server runs beside it, on
+  the same cores, at full speed.
 - **First load**: visits without anything in the cache, the median of five. The script is all that the page loads until a second has gone by without a long task; what is opened by a click is loaded then.
 - **Time between frames**: that of a 60 Hz display if the page keeps up. A second browser without a display's clock (\`--disable-frame-rate-limit --disable-gpu-vsync\`) shows how soon the next frame could be
   rendered.
@@ -180,6 +181,12 @@ export function writeResults(measured) {
   writeFileSync(RESULTS, `${JSON.stringify(measured, rounded, 2)}\n`);
 }
 
+function scored({ machine_scores: scores }) {
+  if (!scores) return '';
+  const [least, middle, greatest] = scores.map((score) => Math.round(score).toLocaleString('en'));
+  return `: it scores ${middle} (${least} to ${greatest}), the mid-range device ${DEVICE_SCORE.toLocaleString('en')}`;
+}
+
 /** Writes the page, of what was measured last. */
 export function writePage() {
   const measured = JSON.parse(readFileSync(RESULTS, 'utf8'));
@@ -190,7 +197,7 @@ export function writePage() {
 How soon the chat can be used, how it reacts while an answer streams, and how it copes with many chats and messages: in Chromium, over \`rejoin dev\`. \`make bench-web\` repeats the measurements and writes
 this page.
 
-Measured ${measured.measured_at} with Chromium ${chromium.split('.')[0]}, without a GPU, on ${cores} cores (${cpu}) that also ran PostgreSQL, the worker and the server (${build === 'debug' ? 'a debug build' : 'an optimised build'}). "This machine" is without a slowdown.
+Measured ${measured.measured_at} with Chromium ${chromium.split('.')[0]}, without a GPU, on ${cores} cores (${cpu}) that also ran PostgreSQL, the worker and the server (${build === 'debug' ? 'a debug build' : 'an optimised build'}). "This machine" is without a slowdown${scored(measured)}.
 
 ${tables(measured)}
 
