@@ -84,6 +84,7 @@ pub(super) async fn fill(app: &mut TestApp) {
     sqlx::raw_sql(
         "insert into queue.queues (name, paused_at) values ('slow', now());
          select queue.enqueue('later', p_run_at => now() + interval '1 day');
+         insert into kb.google_marks (calendar_id) select id from kb.calendars;
          insert into kb.graph_embeddings (project_id, canonical_id, model, dimensions, content_hash, signs, vector)
              select project_id, canonical_id, 'm', 2, content_hash, b'10', '{1,0}'::real[] from kb.graph_objects limit 1;
          insert into kb.graph_words (project_id, word) select project_id, 'word' from kb.graph_objects limit 1;
@@ -173,7 +174,6 @@ async fn fill_waits(app: &TestApp) {
              select id, project_id, owner_user_id, 'linked', 'work@example.org', 'a', repeat('x', 60)::bytea, repeat('x', 40)::bytea from kb.calendars;
          insert into kb.google_events (calendar_id, event_id, google_id, etag, version, base, listing)
              select calendar_id, id, 'abcde', '1', 1, '{}', 1 from kb.calendar_events;
-         insert into kb.google_marks (calendar_id) select id from kb.calendars;
          insert into kb.remote_workers (id, project_id, queue, name, slots, alive_until)
              select gen_random_uuid(), id, 'default', 'billing', 1, now() from kb.projects limit 1;
          insert into kb.remote_tools (id, project_id, name, version, queue, description, input_schema, read_only, idempotent, confirm,

@@ -135,10 +135,12 @@ async fn an_owner_without_createrole_migrates_once_roles_exist() {
     let mut down = versions();
     down.reverse();
     assert_eq!(migrate::down(url.as_str(), usize::MAX).await.expect("down"), down);
-    let left: i64 = sqlx::query_scalar("select count(*) from pg_roles where rolname like 'rejoin\\_%'")
-        .fetch_one(&mut admin)
-        .await
-        .expect("a count");
+    let left: i64 = sqlx::query_scalar(
+        "select count(*) from pg_roles where rolname in ('rejoin_app', 'rejoin_gate', 'rejoin_worker')",
+    )
+    .fetch_one(&mut admin)
+    .await
+    .expect("a count");
     assert_eq!(left, 3, "they are the administrator's");
 }
 
