@@ -49,7 +49,12 @@ fi
 # In one go: while one program is linked, the next is compiled.
 cargo build --locked --workspace --bins --tests
 # Many tests wait for a moment.
-RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN)))} cargo test --locked --workspace --lib --bins --tests
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}
+cargo test --locked --workspace --lib --bins --tests
+if [ -x "$PGBOUNCER_CACHE/pgbouncer" ]; then
+    say "a selection of them through PgBouncer"
+    scripts/test-pooler.sh
+fi
 # The only crate with examples in its documentation; it takes a second for each crate to find that there are none.
 cargo test --locked --doc -p rejoin-types
 if ! { find_node && setup_web_modules; }; then
