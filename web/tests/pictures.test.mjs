@@ -178,6 +178,8 @@ test('each picture in the documents is one that is still taken', { skip }, async
     };
     await ask(page, 'Which packages need libssl3, and why?');
     await finished(page);
+    // The list of chats learns of the answer's end a moment later.
+    await page.getByRole('img', { name: 'Running' }).waitFor({ state: 'detached' });
     await take('chat');
     const chat = page.url();
     await page.getByRole('link', { name: 'View trace', exact: true }).click();
