@@ -187,7 +187,7 @@ fn phases_asked_for() -> Result<Vec<Phase>> {
     phases.with_context(|| format!("{ONLY} names {names}"))
 }
 
-/// A peer's failure is a result, not the end of the run. Ours is.
+/// A peer's failure is a result. Our own ends the scenario.
 fn failed(out: &mut Recorder, queue: &str, phase: &str, error: anyhow::Error) -> Result<()> {
     if queue == OURS {
         return Err(error.context(format!("{queue}, {phase}")));
