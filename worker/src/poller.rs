@@ -3,10 +3,6 @@
 //! Wake-up, poll, freed slot and shutdown share one `select!`. A worker that can't reach the database keeps its jobs:
 //! nothing can be written meanwhile, and once reconnected it asks which of them it still holds. Jobs that another
 //! worker has taken over are then stopped (every write is fenced by the attempt, I4).
-//!
-//! - `settling` settles finished jobs in batches
-
-mod settling;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -19,17 +15,17 @@ use rejoin_db::failure_log::{ErrorChain, FailureLog};
 use rejoin_event_log::wakeup::{self, Wake};
 use rejoin_extension::Signals;
 use rejoin_faults::Fault;
-use rejoin_queue::{ClaimCursor, ClaimedJob, Outcome, Settlement, lease};
+use rejoin_queue::settler::Surroundings;
+use rejoin_queue::{ClaimCursor, ClaimedJob, Outcome, Settlement, Settler, SettlerOptions, lease};
 use rejoin_runs::runs;
 use rejoin_telemetry::labels;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 use uuid::Uuid;
 
-use self::settling::settle;
 use crate::held_jobs::{Held, Jobs};
 use crate::jobs::Handlers;
 use crate::services::Services;
@@ -45,11 +41,6 @@ const IDLE_BACKOFF_MAX: Duration = Duration::from_millis(8);
 /// Delay after a failed claim; doubles each time, up to [`CLAIM_RETRY_MAX`].
 const CLAIM_RETRY: Duration = Duration::from_millis(100);
 const CLAIM_RETRY_MAX: Duration = Duration::from_millis(800);
-/// Number of settlement batches that may wait before jobs wait for them.
-const SETTLE_QUEUE: usize = 4;
-/// Number of concurrent settling statements: one executes while the other waits for the disk.
-const SETTLERS: usize = 2;
-
 /// Timeout of the last settlements after the drain.
 const SETTLE_LIMIT: Duration = Duration::from_secs(5);
 
@@ -62,18 +53,38 @@ struct JobPoller {
     tasks: TaskTracker,
     /// Notified when a slot becomes free.
     freed: Arc<Notify>,
-    settlements: mpsc::Sender<Settlement>,
+    settler: Settler,
     drain: CancellationToken,
+}
+
+/// What the settler knows of the worker.
+struct WorkerOfSettler {
+    services: Services,
+    jobs: Jobs,
+}
+
+impl Surroundings for WorkerOfSettler {
+    fn running(&self) -> usize {
+        self.jobs.with(|jobs| jobs.len())
+    }
+
+    fn work_appeared(&self) {
+        wake_queues(&self.services);
+    }
 }
 
 /// Runs until `drain` is cancelled and all claimed jobs are settled or released.
 pub async fn run(services: Services, handlers: Handlers, drain: CancellationToken) {
     let jobs = Jobs::default();
-    let (settlements, inbox) = mpsc::channel(usize::from(services.config.claim_batch) * SETTLE_QUEUE);
-    let inbox = Arc::new(tokio::sync::Mutex::new(inbox));
-    let settlers: Vec<_> = (0..SETTLERS)
-        .map(|_| tokio::spawn(settle(services.clone(), jobs.clone(), inbox.clone())))
-        .collect();
+    let options = SettlerOptions {
+        max_batch: usize::from(services.config.claim_batch),
+        keep_completed: services.config.keep_jobs_h > 0,
+    };
+    let worker = WorkerOfSettler {
+        services: services.clone(),
+        jobs: jobs.clone(),
+    };
+    let (settler, settling) = Settler::start(services.db.pool_pg.clone(), options, worker);
     let stop = CancellationToken::new();
     let heartbeat_task = tokio::spawn(heartbeat::run(
         services.clone(),
@@ -90,7 +101,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
         jobs,
         tasks: TaskTracker::new(),
         freed: Arc::new(Notify::new()),
-        settlements,
+        settler,
         drain,
     };
     let (services, drain) = (&poller.services, &poller.drain);
@@ -172,7 +183,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
     let JobPoller {
         services,
         tasks,
-        settlements,
+        settler,
         ..
     } = poller;
     tasks.close();
@@ -183,21 +194,26 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
             limit.as_secs()
         );
     }
-    drop(settlements);
-    let _ = tokio::time::timeout(SETTLE_LIMIT, futures::future::join_all(settlers)).await;
+    drop(settler);
+    let _ = tokio::time::timeout(SETTLE_LIMIT, settling).await;
     stop.cancel();
     let _ = heartbeat_task.await;
     let _ = watch_task.await;
-    services.bus.publish(Wake {
-        queues: services.config.queues.iter().cloned().collect(),
-        ..Wake::default()
-    });
+    wake_queues(&services);
     if let Err(error) = lease::leave(&services.db.pool_pg, services.worker.id).await {
         warn!(error = %ErrorChain(&error), "removing the worker's row failed; it will expire");
     }
     // The bus's own task sends the wake-up of the release.
     tokio::time::sleep(Duration::from_millis(50)).await;
     info!("drained");
+}
+
+/// Wakes the workers of this worker's queues.
+fn wake_queues(services: &Services) {
+    services.bus.publish(Wake {
+        queues: services.config.queues.iter().cloned().collect(),
+        ..Wake::default()
+    });
 }
 
 /// Staggers the polls of a fleet, so that workers don't poll at the same moment.
@@ -308,7 +324,7 @@ impl JobPoller {
         self.jobs.with(|jobs| jobs.insert(job.id, held));
         metrics::gauge!("rejoin_jobs_running").increment(1.0);
         let (services, handlers, jobs) = (self.services.clone(), self.handlers.clone(), self.jobs.clone());
-        let (freed, settlements) = (self.freed.clone(), self.settlements.clone());
+        let (freed, settler) = (self.freed.clone(), self.settler.clone());
         let kind = labels::bounded("kind", &job.kind);
         self.tasks.spawn(async move {
             let began = Instant::now();
@@ -330,8 +346,7 @@ impl JobPoller {
                     max_attempts,
                     outcome,
                 };
-                // The receiver lives until every task has ended.
-                let _ = settlements.send(settlement).await;
+                settler.settle(settlement).await;
             }
             jobs.with(|jobs| jobs.remove(&id));
             metrics::gauge!("rejoin_jobs_running").decrement(1.0);

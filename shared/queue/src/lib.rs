@@ -7,6 +7,7 @@
 //! - `lease`     one heartbeat statement per worker; the fleet's rows
 //! - `presence` workers' session locks: the death of a process is noticed at once
 //! - `settle`    the outcomes: complete, retry, snooze, fail, cancel, release
+//! - `settler`   a worker's outcomes in batches, until the database answers
 //! - `sweep`     expired leases, orphaned keys, retention
 //! - `stats`     figures for operators; pause, resume, dead jobs
 //!
@@ -22,6 +23,7 @@ pub mod fencing;
 pub mod lease;
 pub mod presence;
 pub mod settle;
+pub mod settler;
 pub mod stats;
 pub mod sweep;
 
@@ -29,6 +31,7 @@ pub use claim::{ClaimedJob, claim};
 pub use claim_cursor::ClaimCursor;
 pub use enqueue::{NewJob, enqueue, enqueue_many};
 pub use settle::{Outcome, Settled, Settlement, settle};
+pub use settler::{Settler, SettlerOptions};
 
 /// The queue of agent runs.
 pub const DEFAULT_QUEUE: &str = "default";

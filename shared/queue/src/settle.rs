@@ -1,17 +1,20 @@
 //! Completes claims: outcomes are values, written in batches, each fenced by its attempt.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use deadpool_postgres::Pool;
-use sqlx::PgConnection;
-
+use deadpool_postgres::{Object, Pool};
 use rejoin_db::PgError;
+use rejoin_db::rls::ConnGuard;
+use sqlx::PgConnection;
 
 /// The delay before the first retry, in seconds; doubled with each attempt.
 const RETRY_BASE_S: f64 = 1.0;
 /// The maximum delay before a retry, in seconds.
 const RETRY_CAP_S: f64 = 300.0;
+/// The maximum delay that an outcome may ask for, in seconds: 366 days. PostgreSQL refuses times that are far enough away.
+const DELAY_MAX_S: f64 = 366.0 * 86_400.0;
 
 /// The outcome of a claimed job.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,12 +54,21 @@ pub fn backoff_s(attempt: i32) -> f64 {
     (RETRY_BASE_S * 2_f64.powi(exponent)).min(RETRY_CAP_S)
 }
 
+/// An error's text as PostgreSQL stores it: without NUL characters, which it refuses with the whole batch.
+fn storable(error: &str) -> Cow<'_, str> {
+    if error.contains('\0') {
+        error.replace('\0', "\u{FFFD}").into()
+    } else {
+        error.into()
+    }
+}
+
 /// Columns of the ended jobs, in order of id.
 #[derive(Default)]
 struct EndedColumns<'a> {
     ids: Vec<i64>,
     attempts: Vec<i32>,
-    errors: Vec<Option<&'a str>>,
+    errors: Vec<Option<Cow<'a, str>>>,
 }
 
 /// Columns of the jobs that become available again.
@@ -67,7 +79,7 @@ struct RetriedColumns<'a> {
     delays_s: Vec<f64>,
     /// Extra attempts granted because this one does not count.
     uncounted: Vec<i32>,
-    errors: Vec<Option<&'a str>>,
+    errors: Vec<Option<Cow<'a, str>>>,
 }
 
 /// The result of settling a batch.
@@ -104,30 +116,40 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
                 continue;
             }
             Outcome::Fail { error } => {
-                end("failed", Some(error.as_str()));
+                end("failed", Some(storable(error)));
                 continue;
             }
             Outcome::Retry { error, .. } if s.attempt >= s.max_attempts => {
-                end("failed", Some(error.as_str()));
+                end("failed", Some(storable(error)));
                 continue;
             }
             Outcome::Retry { error, after } => (
                 after.map_or_else(|| backoff_s(s.attempt), |after| after.as_secs_f64()),
                 0,
-                Some(error.as_str()),
+                Some(storable(error)),
             ),
             Outcome::Snooze { after } => (after.as_secs_f64(), 1, None),
             Outcome::Release => (0.0, 1, None),
         };
         retried.ids.push(s.job_id);
         retried.attempts.push(s.attempt);
-        retried.delays_s.push(delay_s);
+        retried.delays_s.push(delay_s.min(DELAY_MAX_S));
         retried.uncounted.push(uncounted);
         retried.errors.push(error);
     }
-    let client = pool.get().await?;
+    let conn = ConnGuard::from(pool).await?;
+    let settled = write(conn.client(), &ended, &retried, keep_completed).await;
+    conn.settle(settled)
+}
+
+async fn write(
+    client: &Object,
+    ended: &BTreeMap<&'static str, EndedColumns<'_>>,
+    retried: &RetriedColumns<'_>,
+    keep_completed: bool,
+) -> Result<Settled, PgError> {
     let mut settled = Settled::default();
-    for (state, of_state) in &ended {
+    for (state, of_state) in ended {
         let statement = client
             .prepare_cached("select id, let_go from queue.finish($1, $2, $3, $4, $5)")
             .await?;
@@ -181,12 +203,13 @@ pub async fn settle_one(
     state: &str,
     error: Option<&str>,
 ) -> Result<Option<bool>, sqlx::Error> {
+    let error = error.map(storable);
     sqlx::query_scalar!(
         r#"select let_go > 0 as "let_go!" from queue.finish(array[$1::bigint], array[$2::int], $3::text, array[$4::text])"#,
         job_id,
         attempt,
         state,
-        error
+        error.as_deref()
     )
     .fetch_optional(db)
     .await

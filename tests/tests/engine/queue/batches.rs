@@ -206,6 +206,53 @@ async fn a_batch_with_every_outcome_settles_each_job_its_own_way() {
     );
 }
 
+/// PostgreSQL refuses the one character and such a time, and would take the whole batch back, again and again.
+#[tokio::test]
+async fn no_outcome_keeps_the_others_of_its_batch_from_being_settled() {
+    let db = support::database().await;
+    for kind in ["fail", "retry", "snooze", "complete"] {
+        add(&db, job(kind)).await;
+    }
+    let claimed = claim(&db, 4).await;
+    let error = || "no\0luck".to_owned();
+    let batch: Vec<Settlement> = claimed
+        .iter()
+        .map(|job| {
+            let outcome = match job.kind.as_str() {
+                "fail" => Outcome::Fail { error: error() },
+                "retry" => Outcome::Retry {
+                    error: error(),
+                    after: Some(Duration::MAX),
+                },
+                "snooze" => Outcome::Snooze { after: Duration::MAX },
+                _ => Outcome::Complete,
+            };
+            ended(job, outcome)
+        })
+        .collect();
+    let settled = rejoin_queue::settle(&db.db.pool_pg, &batch, true).await.unwrap();
+    assert_eq!(settled.ids.len(), 4);
+    let failed: String = sqlx::query_scalar("select last_error from queue.finished_jobs where state = 'failed'")
+        .fetch_one(&db.pool)
+        .await
+        .unwrap();
+    assert_eq!(failed, "no\u{FFFD}luck");
+    let waiting: Vec<(String, Option<String>, bool)> = sqlx::query_as(
+        "select kind, last_error, run_at between now() + interval '365 days' and now() + interval '367 days'
+         from queue.jobs order by kind",
+    )
+    .fetch_all(&db.pool)
+    .await
+    .unwrap();
+    assert_eq!(
+        waiting,
+        [
+            ("retry".into(), Some("no\u{FFFD}luck".into()), true),
+            ("snooze".into(), None, true)
+        ]
+    );
+}
+
 /// Claims the only job, loses its lease, and returns the job's delay, in seconds.
 async fn lose(db: &TestDatabase) -> f64 {
     assert_eq!(claim(db, 1).await.len(), 1);
