@@ -2,7 +2,7 @@
 # The logic is in scripts/, one file a verb, so that it can be read, linted and run without make.
 # (No linker is configured: current Rust links with lld on Linux by default.)
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-model mutants check build fuzz schemathesis sbom release dist image test-image test-compose bench bench-scale bench-compare flame bench-web chaos chaos-broken chaos-dags conformance conformance-broken test-ha test-cells test-pooler test-upgrade eval-routing example-dag soak setup setup-search setup-test probe-providers models sqlx sqlx-check clean
+.PHONY: help run web test test-model mutants check build fuzz schemathesis sbom release dist image test-image test-compose bench bench-scale bench-compare flame bench-web chaos chaos-broken chaos-dags conformance conformance-broken test-ha test-kubernetes test-cells test-pooler test-upgrade eval-routing example-dag soak setup setup-search setup-test probe-providers models sqlx sqlx-check clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ conformance-broken: ## Builds that break one promise each: a case of that suite 
 
 test-ha: ## Failovers of a Patroni cluster under load: docs/operations/ha.md. make test-ha SEEDS=1..10 SECONDS=600 REPORT=FILE
 	@SEEDS="$(SEEDS)" HA_SECONDS="$(SECONDS)" REPORT="$(REPORT)" scripts/test-ha.sh $(ARGS)
+
+test-kubernetes: ## The commands of docs/operations/kubernetes.md, over a control plane: make test-kubernetes KUBERNETES_BIN=/opt/kubernetes/server/bin
+	@KUBERNETES_BIN="$(KUBERNETES_BIN)" scripts/test-kubernetes.sh
 
 test-cells: ## Projects that move between two databases under load and faults: docs/operations/cells.md. make test-cells SEEDS=1..3 SECONDS=120 REPORT=FILE
 	@SEEDS="$(SEEDS)" CELLS_SECONDS="$(SECONDS)" REPORT="$(REPORT)" scripts/test-cells.sh $(ARGS)

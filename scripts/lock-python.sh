@@ -36,6 +36,7 @@ lock scripts/wheels/sdk
 lock scripts/wheels/adapters
 lock scripts/wheels/deploy
 lock scripts/wheels/ha
+lock scripts/wheels/helm
 lock conformance/adapters/dbos/requirements
 lock conformance/adapters/langgraph-server/requirements
 lock conformance/adapters/smg/requirements
