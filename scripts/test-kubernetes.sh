@@ -33,7 +33,7 @@ if [ -z "${REJOIN_TEST_BIN:-}" ]; then
     REJOIN_TEST_BIN=${CARGO_TARGET_DIR:-$PWD/target}/${profile/#dev/debug}/rejoin
 fi
 
-# All of it in a network of its own, where each pod has an address.
+# All of it in a separate network namespace, where each pod has an address.
 if [ -z "${IN_NETWORK:-}" ]; then
     export IN_NETWORK=1 REJOIN_TEST_BIN
     exec unshare --net "$0" "$@"
@@ -200,7 +200,7 @@ say "$PAGE: Database logins"
 block "Database logins" sql | sed "s/'…'/'secret'/" | sql -d "$owner"
 gone
 
-# The chart, with logins of their own.
+# The chart, with separate logins for API and workers.
 export API_LOGIN=api_login WORKER_LOGIN=worker_login
 rm -rf "$work/page" && mkdir "$work/page" && cp -r deploy "$work/page/"
 cp deploy/kubernetes/secret.example.yaml "$work/page/secret.yaml"

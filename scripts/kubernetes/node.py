@@ -4,7 +4,7 @@ It stands in for kubelet and container runtime, and is no test of those. Every i
 use: arguments, environment from config maps and secrets, user, a read-only root file system, an empty /tmp, startup, liveness and readiness probes by
 HTTP, preStop with a sleep, the grace period, and the restart policy. What else a pod asks for is an error, so that nothing is passed over.
 
-Each pod has an address of its own in 10.244.0.0/16, which takes the place of 0.0.0.0 in its environment. How each container ended is a line of ENDS.
+Each pod has its own address in 10.244.0.0/16, in place of 0.0.0.0 in its environment. How each container ended is a line of ENDS.
 """
 
 import base64
