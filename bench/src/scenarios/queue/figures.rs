@@ -181,7 +181,7 @@ pub fn claims(found: &Recorder) -> Vec<Claim> {
 fn drains_why(found: &Recorder) -> String {
     let wal = found.table(WAL);
     format!(
-        "Rejoin is faster than every job queue. A minimal queue does less: pgmq deletes delivered messages, and has \
+        "A minimal queue does less: pgmq deletes delivered messages, and has \
          no fencing by attempt, no leases, no round-robin between projects, no keys. In Rejoin, a claim creates a \
          new version of the job's row with its attempt in the key, and a finished job is copied to \
          queue.finished_jobs: {} bytes of write-ahead log per job from claim to end, compared with pgmq's {}.",
