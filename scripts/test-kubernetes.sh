@@ -179,6 +179,7 @@ used() {
 # gone: the namespace and its pods; each process ended well within its grace period.
 gone() {
     kubectl delete namespace chat --timeout="${WAIT_S}s"
+    [ -s "$work/ends" ] || die "no container has ended"
     ! grep -v ' 0$' "$work/ends" || die "these did not end by themselves, or failed"
 }
 
@@ -194,7 +195,8 @@ block "Scale workers by the queue" sql | sed "s/'…'/'scale'/" | sql -d "$owner
 [ "$(sql -d "${owner/rejoin@/rejoin_scaler@}" -c 'select count(queue) from queue.jobs')" = 0 ] || die "the scaler's role does not read the queue"
 ! sql -d "${owner/rejoin@/rejoin_scaler@}" -c 'select payload from queue.jobs' 2>/dev/null || die "the scaler's role reads payloads"
 run "Scale workers by the queue"
-[ "$(kubectl -n chat get scaledobject rejoin-worker -o jsonpath='{.spec.triggers[0].metadata.url}')" = http://rejoin-metrics.chat.svc:9465/metrics ]
+[ "$(kubectl -n chat get scaledobject rejoin-worker -o jsonpath='{.spec.triggers[0].metadata.url}')" = http://rejoin-metrics.chat.svc:9465/metrics ] ||
+    die "the scaled object has another address of the metrics"
 kubectl -n chat apply -f deploy/kubernetes/keda-sql.yaml -f deploy/kubernetes/hpa.yaml --dry-run=server
 say "$PAGE: Database logins"
 block "Database logins" sql | sed "s/'…'/'secret'/" | sql -d "$owner"

@@ -67,8 +67,11 @@ class Api:
 
     def merge(self, path: str, body: dict) -> None:
         """Changes these fields. What is gone meanwhile needs no change."""
-        with contextlib.suppress(urllib.error.HTTPError):
+        try:
             self("PATCH", path, body, "application/strategic-merge-patch+json")
+        except urllib.error.HTTPError as error:
+            if error.code != http.HTTPStatus.NOT_FOUND:
+                print(f"{path}: {error}: {error.read().decode()}", flush=True)
 
 
 class Container:

@@ -183,7 +183,7 @@ fn any_outcome() -> Outcome {
     }
 }
 
-/// A job that the other worker, or the same once more, may take over. Returns the last attempt's outcome, and whether its lease was kept.
+/// A job that the other worker, or the same once more, may take over. Returns the last attempt, and its outcome.
 async fn run_once_or_twice(server: Server, workers: [Worker; 2], job: usize) -> (i32, Outcome) {
     let [first, second] = workers;
     let attempt = server.claim(job).await.expect("it is new");
