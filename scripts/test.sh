@@ -27,17 +27,26 @@ keep_tests_in_memory 12
 unset PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX=$PWD/.cache/pycache
 
+# A test that never ends is named, and does not cost the whole run: TEST_SILENCE_S seconds without a line of output end it.
+watched() {
+    if have python3; then
+        python3 scripts/watched.py "${TEST_SILENCE_S:-300}" "$@"
+    else
+        "$@"
+    fi
+}
+
 test_models() {
     say "a real model calls a real tool"
     # 3: the model or llama.cpp can't be had here, which is said.
-    NO_BUILD=1 scripts/test-model.sh || [ $? = 3 ] || die "the test with a real model failed"
+    NO_BUILD=1 watched scripts/test-model.sh || [ $? = 3 ] || die "the test with a real model failed"
     say "the probe of providers, against a stand-in"
-    NO_BUILD=1 scripts/probe-providers.sh --self-test
+    NO_BUILD=1 watched scripts/probe-providers.sh --self-test
 }
 
 # One after the other: they build the TypeScript package in the same folder.
 test_packages() {
-    scripts/test-sdk-typescript.sh && scripts/test-adapters.sh && scripts/test-packages.sh
+    watched scripts/test-sdk-typescript.sh && watched scripts/test-adapters.sh && watched scripts/test-packages.sh
 }
 
 # The tests bring their own PostgreSQL, whatever DATABASE_URL says.
@@ -50,10 +59,10 @@ fi
 cargo build --locked --workspace --bins --tests
 # Many tests wait for a moment.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}
-cargo test --locked --workspace --lib --bins --tests
+watched cargo test --locked --workspace --lib --bins --tests
 if [ -x "$PGBOUNCER_CACHE/pgbouncer" ]; then
     say "a selection of them through PgBouncer"
-    scripts/test-pooler.sh
+    watched scripts/test-pooler.sh
 fi
 # The only crate with examples in its documentation; it takes a second for each crate to find that there are none.
 cargo test --locked --doc -p rejoin-types
@@ -69,7 +78,7 @@ else
     # Side by side: both mostly wait for answers.
     (cd web/packages/client && REJOIN_TEST_MEETINGS=8 npm test --silent >"$OLDPWD/.cache/client-tests.log" 2>&1) &
     client_tests=$!
-    (cd web && npm run --silent test:app)
+    watched npm --prefix web run --silent test:app
     wait "$client_tests" || {
         cat .cache/client-tests.log >&2
         die "the client's tests failed"
@@ -83,7 +92,7 @@ else
     test_packages >.cache/packages-tests.log 2>&1 &
     packages_tests=$!
     set +m
-    scripts/test-sdk.sh
+    watched scripts/test-sdk.sh
     test_models
     wait "$packages_tests" || {
         cat .cache/packages-tests.log >&2
@@ -93,6 +102,6 @@ else
     grep '^== ' .cache/packages-tests.log >&2 || true
 fi
 say "chaos: builds that break a promise"
-PROFILE=dev scripts/chaos-broken.sh
+PROFILE=dev watched scripts/chaos-broken.sh
 say "chaos: the product"
-PROFILE=dev SEED=7 SECONDS_OF_FAULTS=60 scripts/chaos.sh
+PROFILE=dev SEED=7 SECONDS_OF_FAULTS=60 watched scripts/chaos.sh

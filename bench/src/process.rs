@@ -8,6 +8,8 @@ use anyhow::{Context as _, Result, bail};
 
 /// Timeout of a process's start.
 const READY_LIMIT: Duration = Duration::from_secs(30);
+/// Timeout of its end after SIGTERM: longer than the product's own limit of a drain.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
 
 /// Returns this build's `rejoin` binary, beside our own.
 pub fn rejoin() -> Result<PathBuf> {
@@ -110,9 +112,22 @@ impl Process {
     }
 
     /// SIGTERM, and waits for the end.
-    pub fn stop(mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// It has not ended in time; it is killed then.
+    pub async fn stop(mut self) -> Result<()> {
         self.signal("-TERM")?;
-        self.child.wait()?;
+        let began = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            if began.elapsed() > STOP_LIMIT {
+                bail!(
+                    "process {} has not ended within {} s of SIGTERM",
+                    self.pid(),
+                    STOP_LIMIT.as_secs()
+                );
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         Ok(())
     }
 

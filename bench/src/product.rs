@@ -118,7 +118,7 @@ impl Fleet {
 
     pub async fn stop(self, context: &Context) -> Result<()> {
         for process in self.apis.into_iter().chain(self.workers) {
-            process.stop()?;
+            process.stop().await?;
         }
         context.server.drop(self.database).await
     }

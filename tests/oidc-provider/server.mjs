@@ -1,7 +1,7 @@
 // An OpenID Connect provider on 127.0.0.1, for the tests `identity::oidc_provider` and `identity::sso_provider`. Its client `robot` gets tokens by its
 // secret (argument 1), for the resource https://rejoin.example/RS256 or /ES256, which says how they are signed. Users sign in to its client `web`, with the
 // same secret: at /interaction/…?user=NAME. POST /control changes it while it runs. Prints its issuer's URL, a line, when it is ready.
-import { generateKeyPairSync } from 'node:crypto';
+import { createPrivateKey, generateKeyPairSync } from 'node:crypto';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import Provider from 'oidc-provider';
@@ -11,8 +11,14 @@ console.info = () => {};
 
 const secret = process.argv[2];
 let generation = 0;
+const pem = {
+  publicKeyEncoding: { type: 'spki', format: 'pem' },
+  privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+};
+// By way of PEM: Node.js 20 waits for itself for ever if garbage is collected while it exports a key that it has just generated (the job that made
+// the key takes the key's lock when it is destroyed).
 const key = (alg, type, options) => ({
-  ...generateKeyPairSync(type, options).privateKey.export({ format: 'jwk' }),
+  ...createPrivateKey(generateKeyPairSync(type, { ...options, ...pem }).privateKey).export({ format: 'jwk' }),
   kid: `key-${alg}-${generation}`,
   alg,
   use: 'sig',

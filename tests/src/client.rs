@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 
 use crate::support::LIMIT;
 
+/// Timeout of each part of an answer: longer than any stream of a test is silent.
+const SILENCE: Duration = Duration::from_secs(90);
+
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -41,7 +44,8 @@ impl Frame {
 
 impl Client {
     pub fn new(url: String, key: &str) -> Self {
-        let http = rejoin_egress::tls::http_client().build().expect("a client");
+        let http = rejoin_egress::tls::http_client();
+        let http = http.read_timeout(SILENCE).build().expect("a client");
         Self {
             http,
             url,

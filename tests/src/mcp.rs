@@ -8,7 +8,6 @@ mod shop;
 
 pub use shop::{Called, Shop, count, lines};
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
@@ -151,14 +150,8 @@ impl HttpServer {
             .stderr(Stdio::null())
             .spawn()
             .expect("node runs");
-        let mut url = String::new();
-        BufReader::new(child.stdout.take().expect("a pipe"))
-            .read_line(&mut url)
-            .expect("it says where it is");
-        Self {
-            child,
-            url: url.trim().to_owned(),
-        }
+        let url = crate::support::first_line("the odd MCP server", &mut child);
+        Self { child, url }
     }
 
     /// The third-party server with every feature.

@@ -20,7 +20,7 @@ use sqlx::{AssertSqlSafe, PgPool};
 use tokio::sync::{Mutex, OnceCell};
 use uuid::Uuid;
 
-pub use crate::waiting::{LIMIT, wait_for};
+pub use crate::waiting::{LIMIT, first_line, wait_for};
 use crate::{needs, pooled};
 
 const TEMPLATE: &str = "rejoin_template";

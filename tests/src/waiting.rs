@@ -1,5 +1,8 @@
 //! Waiting for conditions.
 
+use std::io::{BufRead, BufReader};
+use std::process::Child;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use sqlx::PgPool;
@@ -21,6 +24,22 @@ pub async fn wait_for<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// Returns the first line that a program prints, trimmed; panics with its name after [`LIMIT`]. Its later output is discarded, or breaks its pipe.
+pub fn first_line(program: &str, child: &mut Child) -> String {
+    let stdout = child.stdout.take().expect("its output is a pipe");
+    let (said, line) = mpsc::channel();
+    // It ends with the program.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = BufReader::new(stdout).read_line(&mut line);
+        // The test may have given up.
+        let _ = said.send(read.map(|_| line.trim().to_owned()));
+    });
+    line.recv_timeout(LIMIT)
+        .unwrap_or_else(|_| panic!("{program} has printed no line within {} s", LIMIT.as_secs()))
+        .unwrap_or_else(|error| panic!("reading the first line of {program}: {error}"))
 }
 
 /// Waits until a statement in the pool's database waits for a lock.

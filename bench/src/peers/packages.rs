@@ -29,7 +29,7 @@ pub async fn install_node(from: &Path, to: &Path) -> Result<()> {
     copy_sources(from, to)?;
     once(to, &["package.json", "package-lock.json"], || async {
         run(Command::new("npm")
-            .args(["ci", "--no-audit", "--no-fund", "--loglevel=error"])
+            .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
             .current_dir(to))
         .await
     })

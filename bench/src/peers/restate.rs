@@ -49,8 +49,8 @@ impl Restate {
         &self.process
     }
 
-    pub fn stop(self) -> Result<()> {
-        self.process.stop()?;
+    pub async fn stop(self) -> Result<()> {
+        self.process.stop().await?;
         std::fs::remove_dir_all(&self.data).context("removing Restate's log")
     }
 }

@@ -294,7 +294,7 @@ impl Way {
 
     async fn stop(self, context: &Context, other: &Server) -> Result<()> {
         for process in self.workers.into_iter().chain([self.api]) {
-            process.stop()?;
+            process.stop().await?;
         }
         if let Some((database, _)) = self.cell {
             other.drop(database).await?;

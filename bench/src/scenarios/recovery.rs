@@ -179,8 +179,8 @@ impl Site<'_> {
                 }
             }
         }
-        worker.stop()?;
-        api.stop()?;
+        worker.stop().await?;
+        api.stop().await?;
         Ok(waits)
     }
 

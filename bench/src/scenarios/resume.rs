@@ -212,7 +212,7 @@ async fn resume(past: &Past, case: Case, out: &mut Recorder) -> Result<()> {
     out.record("resume", &row, "rss", process::peak_rss_bytes(api.pid())? as f64 / 1e6);
     drop(fleet);
     // Backends report their statistics when they end.
-    api.stop()?;
+    api.stop().await?;
     out.record("resume", &row, "transactions", transactions(database).await? - before);
     Ok(())
 }
@@ -244,7 +244,7 @@ async fn join(context: &Context, out: &mut Recorder) -> Result<()> {
             }
         }
     }
-    api.stop()?;
+    api.stop().await?;
     context.server.drop(database).await
 }
 

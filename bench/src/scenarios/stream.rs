@@ -252,7 +252,7 @@ async fn rejoin(context: &Context, load: Load, out: &mut Recorder) -> Result<()>
         out.record("cpu", &row(load.logs), key, *cores);
     }
     drop((fleet, producer));
-    api.stop()?;
+    api.stop().await?;
     context.server.drop(database).await
 }
 

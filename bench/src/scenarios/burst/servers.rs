@@ -221,10 +221,10 @@ impl Running {
     pub(super) async fn stop(mut self, context: &Context) -> Result<()> {
         // The servers before their databases.
         for process in self.processes.drain(..).rev() {
-            process.stop()?;
+            process.stop().await?;
         }
         if let Some(restate) = self.restate.take() {
-            restate.stop()?;
+            restate.stop().await?;
         }
         if self.who == Who::Dbos {
             let drop = format!("drop database if exists {DBOS_DATABASE} with (force)");

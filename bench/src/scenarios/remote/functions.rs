@@ -253,7 +253,7 @@ async fn driven(context: &Context, who: Who, functions: usize, steps: usize, kin
                 .env("RESTATE_LOGGING", "ERROR")
                 .env("KIND", kind);
             let measured = output(&mut command).await;
-            server.stop()?;
+            server.stop().await?;
             measured
         }
     }

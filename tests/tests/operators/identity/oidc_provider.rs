@@ -1,14 +1,13 @@
 //! Tokens of a third-party OpenID Connect provider: npm's `oidc-provider`, as a separate process. Without npm or node
 //! the test is skipped; in CI it fails. (Browsers that sign in there: `sso_provider`.)
 
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
 use rejoin_http::oidc::settings::NewUsersArg;
 use rejoin_tests::client::{Client, answer};
-use rejoin_tests::support;
+use rejoin_tests::support::{self, first_line};
 use rejoin_types::access::Scope;
 use reqwest::StatusCode;
 use serde_json::json;
@@ -79,18 +78,9 @@ impl Provider {
             .stderr(Stdio::null())
             .spawn()
             .map_err(|error| format!("node does not run: {error}"))?;
-        let mut url = String::new();
-        let printed = BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut url);
-        let provider = Self {
-            child,
-            url: url.trim().to_owned(),
-        };
-        assert!(
-            printed.is_ok() && provider.url.starts_with("http://"),
-            "the provider said {:?}",
-            provider.url
-        );
-        Ok(provider)
+        let url = first_line("the OpenID Connect provider", &mut child);
+        assert!(url.starts_with("http://"), "the provider said {url:?}");
+        Ok(Self { child, url })
     }
 
     async fn token(&self, secret: &str, algorithm: &str) -> String {
