@@ -12,9 +12,11 @@ else
     needs_disk 20 "make test"
 fi
 
+fetching=
 client_tests=
 packages_tests=
 ended() {
+    [ -z "$fetching" ] || kill "$fetching" 2>/dev/null || true
     [ -z "$client_tests" ] || kill "$client_tests" 2>/dev/null || true
     # A process group.
     [ -z "$packages_tests" ] || kill -- "-$packages_tests" 2>/dev/null || true
@@ -55,6 +57,14 @@ if [ $# -gt 0 ]; then
     cargo test --locked --workspace "$@"
     exit
 fi
+# What later parts need is fetched meanwhile; where that fails, those parts say so.
+mkdir -p .cache
+(
+    NO_WEB_BUILD=1
+    find_node && setup_web_modules && setup_example_modules
+    python_tools scripts/wheels/sdk.txt "$PWD/.cache/sdk" "the tests of the Python client"
+) >.cache/fetching.log 2>&1 &
+fetching=$!
 # In one go: while one program is linked, the next is compiled.
 cargo build --locked --workspace --bins --tests
 # Many tests wait for a moment.
@@ -64,8 +74,8 @@ if [ -x "$PGBOUNCER_CACHE/pgbouncer" ]; then
     say "a selection of them through PgBouncer"
     watched scripts/test-pooler.sh
 fi
-# The only crate with examples in its documentation; it takes a second for each crate to find that there are none.
-cargo test --locked --doc -p rejoin-types
+wait "$fetching" || true
+fetching=
 if ! { find_node && setup_web_modules; }; then
     [ -z "${CI:-}" ] || die "the web app's tests need Node.js and its packages, and they can't be had here"
     say "SKIPPED: the web app's tests (no Node.js, or its packages can't be installed)"

@@ -35,7 +35,7 @@ impl Error for UnknownText {}
 
 /// Defines an enum whose values have texts.
 ///
-/// ```
+/// ```ignore
 /// rejoin_types::text_enum! {
 ///     /// The state of a task.
 ///     #[derive(Default)]

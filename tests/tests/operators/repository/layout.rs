@@ -233,11 +233,11 @@ fn no_crate_has_more_than_13_000_lines() {
     }
 }
 
-/// `make test` runs the examples of one crate: for each other crate, the compiler would have to find that it has none.
+/// `make test` runs no examples of documentation: for each crate, the compiler would have to find that it has none.
 #[test]
-fn only_one_crate_has_examples_in_its_documentation() {
+fn no_documentation_has_examples_that_have_to_be_run() {
     let mut found = Vec::new();
-    for member in MEMBERS.into_iter().filter(|member| *member != "shared/types") {
+    for member in MEMBERS {
         for (path, text) in sources_of(member) {
             let mut within = false;
             for line in text.lines().map(str::trim_start) {
@@ -252,7 +252,10 @@ fn only_one_crate_has_examples_in_its_documentation() {
             }
         }
     }
-    assert!(found.is_empty(), "{found:?}: scripts/test.sh has to run them");
+    assert!(
+        found.is_empty(),
+        "{found:?}: scripts/test.sh does not run them; write a test, and mark the example as `ignore`"
+    );
 }
 
 fn sources_of(member: &str) -> Vec<(String, String)> {
