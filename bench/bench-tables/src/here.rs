@@ -34,10 +34,17 @@ pub fn machine() -> Result<Machine> {
     })
 }
 
+/// What benchmarks write themselves: changes there do not change what is measured.
+const RESULTS: [&str; 2] = [":(top,exclude)bench/results", ":(top,exclude)docs/reports"];
+
 /// Returns the current commit, marked if the tree is modified.
 pub fn commit() -> String {
     let commit = output_of(Command::new("git").args(["rev-parse", "--short=10", "HEAD"]));
-    let dirty = !output_of(Command::new("git").args(["status", "--porcelain", "--untracked-files=no"])).is_empty();
+    let mut status = Command::new("git");
+    status
+        .args(["status", "--porcelain", "--untracked-files=no", "--", ":(top)"])
+        .args(RESULTS);
+    let dirty = !output_of(&mut status).is_empty();
     if dirty { format!("{commit}+") } else { commit }
 }
 
