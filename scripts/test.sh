@@ -29,10 +29,10 @@ keep_tests_in_memory 12
 unset PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX=$PWD/.cache/pycache
 
-# A test that never ends is named, and does not cost the whole run: TEST_SILENCE_S seconds without a line of output end it.
+# A test that never ends is named, and does not cost the whole run: TEST_SILENCE_S seconds without a line of output end it (some parts print one only when they have passed).
 watched() {
     if have python3; then
-        python3 scripts/watched.py "${TEST_SILENCE_S:-300}" "$@"
+        python3 scripts/watched.py "${TEST_SILENCE_S:-600}" "$@"
     else
         "$@"
     fi
