@@ -60,7 +60,6 @@ fi
 # What later parts need is fetched meanwhile; where that fails, those parts say so.
 mkdir -p .cache
 (
-    NO_WEB_BUILD=1
     find_node && setup_web_modules && setup_example_modules
     python_tools scripts/wheels/sdk.txt "$PWD/.cache/sdk" "the tests of the Python client"
 ) >.cache/fetching.log 2>&1 &

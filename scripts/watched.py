@@ -5,6 +5,7 @@ running, the processes with what the kernel says that they wait for, and the sta
 Exit status: the command's, or 124.
 """
 
+import glob
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ LONG = re.compile(r"^test (\S+) has been running for over 60 seconds")
 ENDED = re.compile(r"^test (\S+)(?: - .*)? \.\.\. ")
 COMMAND_CHARS = 160
 STACK_LINES = 400
+GDB_S = 60
 TERM_S = 5
 
 
@@ -68,14 +70,14 @@ def show_state(running: list[str]) -> None:
     for pid, depth in processes:
         stat = stat_of(str(pid))
         command = read(f"/proc/{pid}/cmdline").replace("\0", " ")[:COMMAND_CHARS]
-        waits = {read(f"/proc/{pid}/task/{thread}/wchan") for thread in os.listdir(f"/proc/{pid}/task")} if stat else set()
+        waits = {read(path) for path in glob.glob(f"/proc/{pid}/task/*/wchan")}
         say(f"{'  ' * depth}{pid} {stat[1] if stat else '?'} {command} [{' '.join(sorted(waits))}]")
     if not shutil.which("gdb"):
         return
     for pid, _ in processes:
         if "/deps/" in read(f"/proc/{pid}/cmdline").partition("\0")[0]:
             command = ["gdb", "--batch", "-p", str(pid), "-ex", "thread apply all backtrace 30"]
-            found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL)
+            found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=GDB_S, stdin=subprocess.DEVNULL)
             lines = [line for line in found.stdout.splitlines() if line.startswith(("Thread", "#"))]
             say("\n".join(lines[:STACK_LINES]))
 
@@ -112,8 +114,12 @@ def main() -> int:
     while child.poll() is None:
         if time.monotonic() - last > limit_s:
             say(f"watched.py: nothing was printed for {limit_s:g} s by {' '.join(command)}")
-            show_state(list(running))
-            end_all()
+            try:
+                show_state(list(running))
+            except subprocess.TimeoutExpired as error:
+                say(str(error))
+            finally:
+                end_all()
             return SILENT
         time.sleep(0.2)
     # What a grandchild with the same output still prints is not waited for.

@@ -26,7 +26,8 @@ pub async fn wait_for<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<
     }
 }
 
-/// Returns the first line that a program prints, trimmed; panics with its name after [`LIMIT`]. Its later output is discarded, or breaks its pipe.
+/// Returns the first line that a program prints, trimmed. After [`LIMIT`] the program is killed, and the test panics with its name. What it
+/// prints later meets a closed pipe.
 pub fn first_line(program: &str, child: &mut Child) -> String {
     let stdout = child.stdout.take().expect("its output is a pipe");
     let (said, line) = mpsc::channel();
@@ -37,9 +38,12 @@ pub fn first_line(program: &str, child: &mut Child) -> String {
         // The test may have given up.
         let _ = said.send(read.map(|_| line.trim().to_owned()));
     });
-    line.recv_timeout(LIMIT)
-        .unwrap_or_else(|_| panic!("{program} has printed no line within {} s", LIMIT.as_secs()))
-        .unwrap_or_else(|error| panic!("reading the first line of {program}: {error}"))
+    let Ok(Ok(line)) = line.recv_timeout(LIMIT) else {
+        // It may have ended already.
+        let _ = child.kill();
+        panic!("{program} has printed no line within {} s", LIMIT.as_secs());
+    };
+    line
 }
 
 /// Waits until a statement in the pool's database waits for a lock.
