@@ -20,6 +20,8 @@ checks() {
     quietly lint npm run --silent lint
     quietly types npm run --silent check
     quietly conformance python3 ../conformance/run.py -- node test/conformanceProgram.js
+    # By this variable it sends requests as in Deno and Bun, by `fetch`.
+    quietly conformance-fetch env NODE_USE_ENV_PROXY=1 python3 ../conformance/run.py -- node test/conformanceProgram.js
 }
 
 # Side by side: the tests mostly wait for the server.

@@ -2,11 +2,14 @@
 import { errorOf, RejoinError, ResponseError, UnreachableError } from './errors.js';
 import { Json, type Request } from './requests.js';
 import type { Settings } from './settings.js';
+import { type Transport, transportFor } from './transport.js';
 
 export const USER_AGENT = 'rejoin-typescript/0.1.0';
 
 /** The API of these settings. */
 export class Http {
+  #transport: Promise<Transport> | undefined;
+
   constructor(readonly settings: Settings) {}
 
   /**
@@ -23,19 +26,19 @@ export class Http {
     try {
       const headers = await this.#headers();
       limit.signal.throwIfAborted();
-      const response = await fetch(url + request.path, {
+      this.#transport ??= transportFor(url, this.settings.fetch);
+      const send = await this.#transport;
+      const { status, body, retryAfter } = await send(url + request.path, {
         method: request.method,
         headers,
-        redirect: 'manual',
+        body: request.body === undefined ? undefined : jsonOf(request.body),
         signal: limit.signal,
-        ...(request.body === undefined ? {} : { body: jsonOf(request.body) }),
       });
-      const body = await response.text();
-      if (!response.ok) throw errorOf(response.status, body, response.headers.get('retry-after'));
+      if (status < 200 || status > 299) throw errorOf(status, body, retryAfter);
       return read(request, body);
     } catch (cause) {
       limit.signal.throwIfAborted();
-      // Others are those of `fetch`, which differ between runtimes.
+      // Others are those of the transport, which differ between runtimes.
       throw cause instanceof RejoinError ? cause : this.#unreachable(cause);
     } finally {
       clearTimeout(timer);

@@ -76,6 +76,7 @@ export {
   tool,
   type WhenAbsent,
 } from './tool.js';
+export type { Fetch } from './transport.js';
 export {
   type SignedHeaders,
   signWebhook,

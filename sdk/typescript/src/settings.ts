@@ -6,6 +6,7 @@
  */
 import { ConfigurationError } from './errors.js';
 import type { Environment } from './surroundings.js';
+import type { Fetch } from './transport.js';
 
 export const DEFAULT_URL = 'http://127.0.0.1:7420';
 
@@ -17,6 +18,8 @@ export interface Given {
   readonly url?: string | undefined;
   readonly apiKey?: ApiKey | undefined;
   readonly projectId?: string | undefined;
+  /** Sends all requests: for example, through a proxy. */
+  readonly fetch?: Fetch | undefined;
 }
 
 /** An API and its credentials. */
@@ -24,6 +27,7 @@ export interface Settings {
   readonly url: string;
   readonly apiKey: ApiKey;
   readonly projectId: string | undefined;
+  readonly fetch?: Fetch | undefined;
 }
 
 /**
@@ -49,7 +53,8 @@ export async function resolve(
     );
   // The project of another key is unknown.
   const ofInstance = apiKey === instance.apiKey ? instance.projectId : undefined;
-  return { url, apiKey, projectId: given.projectId || environment.REJOIN_PROJECT_ID || ofInstance };
+  const projectId = given.projectId || environment.REJOIN_PROJECT_ID || ofInstance;
+  return { url, apiKey, projectId, fetch: given.fetch };
 }
 
 function trimmed(url: string): string {

@@ -8,6 +8,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** What is used of `process`. */
 interface Process {
   readonly pid: number;
+  readonly versions?: Readonly<Record<string, string | undefined>>;
   readonly env: Environment;
   exitCode?: number | string | null | undefined;
   on(signal: string, listener: () => void): unknown;
@@ -19,6 +20,10 @@ interface Process {
 
 /** Undefined where there is none, such as in a browser. */
 export const thisProcess: Process | undefined = (globalThis as { process?: Process }).process;
+
+/** Whether this is Node.js: Deno and Bun have its version, too. */
+export const runsInNode: boolean =
+  thisProcess?.versions?.node !== undefined && !('Deno' in globalThis) && !('Bun' in globalThis);
 
 /** Calls a function after what else happens in this turn of the event loop. */
 export const soon: (then: () => void) => void =
@@ -50,7 +55,7 @@ export async function processName(): Promise<string> {
   return `worker-${crypto.randomUUID()}`;
 }
 
-/** By a variable, so that bundlers for other surroundings do not look for it. */
-function nodeModule(name: string): Promise<unknown> {
+/** Returns a module of Node.js. By a variable, so that bundlers for other surroundings do not look for it. */
+export function nodeModule(name: string): Promise<unknown> {
   return import(/* @vite-ignore */ name);
 }

@@ -12,6 +12,7 @@ import { type ApiKey, resolve } from './settings.js';
 import { exitSoon, onSignals } from './signals.js';
 import { environment, processName, readText } from './surroundings.js';
 import { Tool } from './tool.js';
+import type { Fetch } from './transport.js';
 
 export interface WorkerOptions {
   /** Groups workers, such as `default` or `gpu`. */
@@ -28,6 +29,8 @@ export interface WorkerOptions {
   apiKey?: ApiKey;
   /** Default: REJOIN_PROJECT_ID. */
   projectId?: string;
+  /** Sends all requests, in place of Node's HTTP client, or of `fetch` elsewhere: for example, through a proxy. */
+  fetch?: Fetch;
   /** How long calls may take to end when the worker stops; default 25,000. */
   drainTimeoutMs?: number;
   /** Where the worker writes what happens. Default: `console.error`. */
@@ -103,8 +106,8 @@ export class Worker {
 
   /** Returns how many functions have not ended. */
   async #serve(signal: AbortSignal | undefined): Promise<number> {
-    const { url, apiKey, projectId, logger = CONSOLE, drainTimeoutMs = DRAIN_TIMEOUT_MS } = this.#options;
-    const settings = await resolve({ url, apiKey, projectId }, environment(), readText);
+    const { logger = CONSOLE, drainTimeoutMs = DRAIN_TIMEOUT_MS } = this.#options;
+    const settings = await resolve(this.#options, environment(), readText);
     if (!URL.canParse(settings.url)) throw new ConfigurationError(`the URL ${settings.url} is not one`);
     const announcement = {
       name: this.#options.name || (await processName()),

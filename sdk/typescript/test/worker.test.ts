@@ -65,6 +65,19 @@ test('no more calls run than there are slots', async () => {
   expect([most, calls.map((call) => call.output)]).toEqual([2, Array(7).fill(null)]);
 });
 
+test("a program's own fetch sends all requests", async () => {
+  const sent: string[] = [];
+  const own: typeof fetch = (url, init) => {
+    sent.push(`${init?.method} ${new URL(String(url)).pathname}`);
+    return fetch(url, init);
+  };
+  await serving(api, [add], async () => expect((await api.ended(api.offer('add', { a: 1, b: 2 }))).output).toBe(3), {
+    fetch: own,
+  });
+  expect(sent).toHaveLength(api.requests.length);
+  expect(sent).toContain('POST /api/workers/default/claims');
+});
+
 test('an idle worker waits in a claim, and sends no heartbeats', async () => {
   api.claimWaitMaxS = 20;
   await serving(api, [add], async () => {
