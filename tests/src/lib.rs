@@ -13,6 +13,7 @@
 //! - `object_store`  a real S3 server
 //! - `nats`          a real NATS server
 //! - `collector`     a real collector of traces
+//! - `counted`       counts of SQL statements
 //! - `bigquery`      a fake of BigQuery's API and of Google's service account tokens
 //! - `google`        a fake Google Calendar
 //! - `web`           fake sites and search providers
@@ -42,6 +43,7 @@ pub mod bigquery;
 pub mod chat_page;
 pub mod client;
 pub mod collector;
+pub mod counted;
 pub mod documents;
 pub mod embedding_server;
 pub mod files;

@@ -33,8 +33,6 @@ const IDLE_PROGRAMS: usize = 1_000;
 const CLAIMED: &str = "10 at once, 10 calls a step";
 /// How many of them register at the same time.
 const REGISTER_AT_ONCE: usize = 20;
-/// How long a claim waits, in seconds.
-const WAIT_S: u32 = 20;
 
 #[async_trait]
 impl Scenario for Remote {
@@ -75,9 +73,10 @@ impl Scenario for Remote {
         let column = |key: &str, title: &str, unit: &str| Column::new(key, title, unit, Better::Lower, Of::Rejoin);
         let idle = vec![
             column("memory", "memory of the API, more than without them", "MB"),
-            column("api_cpu", "CPU of the API", "% of a core"),
+            column("api_cpu", "CPU of the API, more than without them", "% of a core"),
             column("worker_cpu", "of the worker", "% of a core"),
             column("postgres_cpu", "of PostgreSQL", "% of a core"),
+            column("without", "all processes without them", "% of a core"),
         ];
         let mut tables = vec![
             table.plot(PlotKind::Bars, &["remote", "own"], false),
@@ -117,7 +116,7 @@ impl Scenario for Remote {
                 memory.to_vec(),
             ),
             claim(
-                "1,000 idle programs: CPU of all processes",
+                "1,000 idle programs: CPU of all processes, more than without them",
                 "% of a core",
                 2.0,
                 Better::Lower,
@@ -191,6 +190,7 @@ async fn idle(context: &Context, out: &mut Recorder) -> Result<()> {
     let settle = context.sized(Duration::from_secs(3), Duration::from_millis(200));
     let span = context.sized(Duration::from_secs(40), Duration::from_millis(500));
     tokio::time::sleep(settle).await;
+    let without = cpu_percent(context, &fleet, span).await?;
     let before = fleet.apis[0].usage()?.rss_bytes;
     let count = context.sized(IDLE_PROGRAMS, 20);
     let mut programs = Vec::with_capacity(count);
@@ -202,23 +202,30 @@ async fn idle(context: &Context, out: &mut Recorder) -> Result<()> {
     }
     tokio::time::sleep(settle).await;
     let row = format!("{count} programs");
-    let (cpu, began) = (fleet.cpu_us(context)?, Instant::now());
-    tokio::time::sleep(span).await;
-    let (after, took) = (fleet.cpu_us(context)?, began.elapsed());
+    let with = cpu_percent(context, &fleet, span).await?;
     for (index, column) in ["api_cpu", "worker_cpu", "postgres_cpu"].into_iter().enumerate() {
-        let used_us = after[index].saturating_sub(cpu[index]) as f64;
-        out.record(IDLE, &row, column, used_us / took.as_micros() as f64 * 100.0);
+        out.record(IDLE, &row, column, with[index] - without[index]);
     }
+    out.record(IDLE, &row, "without", without.iter().sum());
     let grown = fleet.apis[0].usage()?.rss_bytes.saturating_sub(before);
     out.record(IDLE, &row, "memory", grown as f64 / 1_000_000.0);
     out.note(format!(
-        "An idle program repeats a claim that waits {WAIT_S} s. CPU over {} s, memory (RSS) at their end.",
+        "An idle program repeats a claim that waits two thirds of a lease, as that of our packages. CPU over {} s each, before and with them; memory (RSS) at the end.",
         span.as_secs()
     ));
     for program in programs {
         program.stop().await?;
     }
     fleet.stop(context).await
+}
+
+/// CPU of APIs, workers and PostgreSQL during this time, in percent of a core.
+async fn cpu_percent(context: &Context, fleet: &Fleet, span: Duration) -> Result<[f64; 3]> {
+    let (before, began) = (fleet.cpu_us(context)?, Instant::now());
+    tokio::time::sleep(span).await;
+    let (after, took) = (fleet.cpu_us(context)?, began.elapsed());
+    let used = |index: usize| after[index].saturating_sub(before[index]) as f64 / took.as_micros() as f64 * 100.0;
+    Ok([used(0), used(1), used(2)])
 }
 
 /// A program that serves the tools.
@@ -236,7 +243,8 @@ impl Program {
         let registration = json!({"name": "bench", "slots": SLOTS, "tools": tools});
         let registered = post(&client, &key, &format!("{base}/registrations"), registration).await?;
         let worker = registered["workerId"].as_str().context("an id")?.to_owned();
-        Ok(Self(tokio::spawn(serve(client, key, base, worker))))
+        let wait_s = registered["leaseS"].as_u64().context("a lease")? * 2 / 3;
+        Ok(Self(tokio::spawn(serve(client, key, base, worker, wait_s))))
     }
 
     /// # Errors
@@ -250,11 +258,11 @@ impl Program {
     }
 }
 
-/// Takes calls and completes them, until it is stopped.
-async fn serve(client: reqwest::Client, key: String, base: String, worker: String) -> Result<()> {
+/// Takes calls and completes them, until it is stopped. Each claim waits `wait_s` seconds.
+async fn serve(client: reqwest::Client, key: String, base: String, worker: String, wait_s: u64) -> Result<()> {
     let mut sent = JoinSet::new();
     loop {
-        let claim = json!({"workerId": worker, "max": SLOTS, "waitS": WAIT_S});
+        let claim = json!({"workerId": worker, "max": SLOTS, "waitS": wait_s});
         let claimed = post(&client, &key, &format!("{base}/claims"), claim).await?;
         let calls = claimed["calls"].as_array().context("calls")?.clone();
         // The next claim does not wait for these results.

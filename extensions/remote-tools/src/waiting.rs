@@ -5,6 +5,7 @@
 //! - While no program waits, and none has claimed in the last seconds, there is no query.
 //! - A wake-up wakes one claim of its queue, that which waits longest. One that gets as many calls as it may wakes the next one. So a call costs
 //!   the same, however many workers wait.
+//! - Claims that find nothing end together, at multiples of [`END_EVERY`]: an idle process wakes up a few times a second, however many wait.
 //!
 //! - `queues`   what wakes them
 //! - `programs` which programs wait
@@ -18,7 +19,7 @@ use std::time::Duration;
 use rejoin_db::Db;
 use rejoin_db::failure_log::{ErrorChain, FailureLog};
 use rejoin_event_log::wakeup::{self, SharedBus};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use uuid::Uuid;
 
 pub use programs::{Claimant, Renewals, Wait};
@@ -30,12 +31,17 @@ use queues::Queues;
 
 /// Interval of looks into the queues that are waited for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Interval of the ends of claims that find nothing.
+const END_EVERY: Duration = Duration::from_millis(500);
+/// A claim that waits less ends exactly when it asks for that.
+const END_EXACTLY: Duration = Duration::from_secs(5);
 
 /// The claims of a process that wait. Cheap to clone.
 #[derive(Clone)]
 pub struct Waiting {
     queues: Arc<Queues>,
     programs: Arc<Programs>,
+    started_at: Instant,
 }
 
 impl Waiting {
@@ -44,11 +50,22 @@ impl Waiting {
         let waiting = Self {
             queues: Arc::default(),
             programs: Arc::default(),
+            started_at: Instant::now(),
         };
         let wakes = bus.subscribe();
         tokio::spawn(look(Arc::downgrade(&waiting.queues), db.clone(), wakes));
         tokio::spawn(programs::renew(Arc::downgrade(&waiting.programs), db, times));
         waiting
+    }
+
+    /// When a claim that waits this long from now on ends, if it finds nothing: together with others, and not later than it asks for.
+    pub fn end_of(&self, wait: Duration) -> Instant {
+        let until = Instant::now() + wait;
+        if wait < END_EXACTLY {
+            return until;
+        }
+        let beyond = until.duration_since(self.started_at).as_nanos() % END_EVERY.as_nanos();
+        until - Duration::from_nanos(u64::try_from(beyond).unwrap_or_default())
     }
 
     /// The number of wake-ups so far. A look after which it is the same has missed no call that was announced.

@@ -1,4 +1,5 @@
-//! Begins the calls of a step that users' programs execute, while their run keeps its slot. A run that waits longer is suspended afterwards.
+//! Begins the calls of a step that users' programs execute. Their run keeps its slot, and is suspended afterwards if it waits longer; or it is
+//! suspended at once.
 
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -22,6 +23,8 @@ pub struct BeginRemoteCalls<'a> {
     pub calls: &'a [NewRemoteCall<'a>],
     /// Whether their start is published.
     pub publish: bool,
+    /// Whether the run is suspended until they have ended: they are all that it waits for.
+    pub suspends: bool,
 }
 
 impl Command for BeginRemoteCalls<'_> {
@@ -53,7 +56,7 @@ impl BeginRemoteCalls<'_> {
         let (types, data) = log::columns(&events);
         let calls: Value = self.calls.iter().map(NewRemoteCall::to_json).collect();
         let begun = sqlx::query!(
-            r#"select seq, may_act as "may_act!" from kb.begin_remote_calls($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"#,
+            r#"select seq, may_act as "may_act!" from kb.begin_remote_calls($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"#,
             run.id,
             self.attempt,
             rejoin_queue::RUN_MAX_ATTEMPTS,
@@ -64,7 +67,8 @@ impl BeginRemoteCalls<'_> {
             run.conversation_id as _,
             calls,
             &types,
-            &data
+            &data,
+            self.suspends
         )
         .fetch_optional(db)
         .await?;

@@ -71,7 +71,7 @@ impl NewRemoteCall<'_> {
         json!({
             "id": self.id, "callId": self.call_id, "queue": self.remote.queue, "tool": self.tool, "version": self.remote.version,
             "input": self.input, "outputSchema": self.remote.output_schema, "repeatable": self.repeatable,
-            "timeoutS": self.remote.timeout_s, "maxAttempts": MAX_ATTEMPTS,
+            "timeoutS": self.remote.timeout_s, "maxAttempts": MAX_ATTEMPTS, "answers": self.answers,
         })
     }
 }
@@ -145,8 +145,7 @@ pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<RemoteCall>
 pub async fn settled(db: impl PgExecutor<'_>, ids: &[Uuid]) -> Result<Option<Vec<RemoteCall>>, sqlx::Error> {
     let calls = sqlx::query_as!(
         RemoteCall,
-        "select id, status, output, error from kb.remote_calls where id = any($1)
-         and not exists (select from kb.remote_calls where id = any($1) and status in ('waiting', 'running'))",
+        r#"select id as "id!", status as "status!", output, error from kb.settled_remote_calls($1)"#,
         ids
     )
     .fetch_all(db)

@@ -8,6 +8,7 @@
 //! - `records` steps and outputs of several calls in one request
 //! - `outcomes` what becomes of a call whose program is lost, fails, or is not wanted
 //! - `registration` who may register what
+//! - `statements` how many SQL statements a turn takes
 //! - `waiting` claims that wait, one after another
 
 mod agents;
@@ -18,6 +19,7 @@ mod model_calls;
 mod outcomes;
 mod records;
 mod registration;
+mod statements;
 mod waiting;
 
 use rejoin_tests::app::{AppOptions, TestApp};

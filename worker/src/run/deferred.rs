@@ -121,6 +121,16 @@ impl Execution {
                 continue;
             }
             self.notice_slow(&awaited);
+            // This run's streamed events precede those of its sub-agents and of programs.
+            if self.request.services.writer.flush(&self.request.stream).await.is_err() {
+                return Err(End::LeaseLost);
+            }
+            if awaited
+                .iter()
+                .all(|(_, what)| matches!(what, DeferredWhat::Remote { .. }))
+            {
+                return Err(self.suspend_for_calls(awaited).await);
+            }
             let deferred: Vec<Deferred<'_>> = awaited
                 .iter()
                 .map(|(call, what)| Deferred {
@@ -139,10 +149,6 @@ impl Execution {
                 limits: self.request.limits.spawning(),
                 publish: self.request.callback.is_some(),
             };
-            // This run's streamed events precede those of its sub-agents.
-            if self.request.services.writer.flush(&self.request.stream).await.is_err() {
-                return Err(End::LeaseLost);
-            }
             let suspended = self.request.services.execute(&suspend).await;
             let suspended = suspended.map_err(|error| self.infrastructure(error))?;
             if suspended != Suspended::Cancelled {

@@ -109,19 +109,19 @@ impl Execution {
         )
     }
 
-    /// Begins these calls, and waits until all have ended or the run is held no longer. Returns them.
-    pub(super) async fn hold(&mut self, awaited: Vec<(ToolCallRow, DeferredWhat)>) -> Result<Vec<ToolCallRow>, End> {
-        let (services, run) = (self.request.services.clone(), &self.request.run);
-        let until = Instant::now() + Duration::from_millis(services.config.remote_hold_ms);
-        let held = services.held_runs.hold(run.id);
-        let new: Vec<NewRemoteCall<'_>> = awaited
+    /// Begins these calls, all of users' programs. `suspends`: the run is suspended until they have ended. False: the run was cancelled, and
+    /// nothing was begun.
+    async fn begin_calls(&self, awaited: &[(ToolCallRow, DeferredWhat)], suspends: bool) -> Result<bool, End> {
+        let run = &self.request.run;
+        let fields = run.event_fields();
+        let calls: Vec<NewRemoteCall<'_>> = awaited
             .iter()
             .filter_map(|(call, what)| match what {
                 DeferredWhat::Remote {
                     remote,
                     input,
                     repeatable,
-                    ..
+                    is_turn,
                 } => Some(NewRemoteCall {
                     id: call.id,
                     workspace_id: run.workspace_id,
@@ -132,7 +132,7 @@ impl Execution {
                     remote,
                     input,
                     repeatable: *repeatable,
-                    answers: None,
+                    answers: is_turn.then_some(&*fields),
                 }),
                 _ => None,
             })
@@ -141,18 +141,41 @@ impl Execution {
             run,
             attempt: self.request.attempt,
             seen: &self.request.stream.seen,
-            calls: &new,
+            calls: &calls,
             publish: self.request.callback.is_some(),
+            suspends,
         };
-        let begun = services.execute(&begin).await;
+        let begun = self.request.services.execute(&begin).await;
         let (may_act, _) = begun.map_err(|error| self.infrastructure(error))?;
-        if !may_act {
+        if may_act {
+            for (call, _) in awaited {
+                self.tell_start(call).await?;
+            }
+        }
+        Ok(may_act)
+    }
+
+    /// Begins these calls, all that the step waits for, and suspends the run until they have ended.
+    pub(super) async fn suspend_for_calls(&mut self, awaited: Vec<(ToolCallRow, DeferredWhat)>) -> End {
+        match self.begin_calls(&awaited, true).await {
+            Ok(true) => {
+                self.spans.suspend();
+                End::Suspended
+            }
+            Ok(false) => self.stop_awaited(awaited).await,
+            Err(end) => end,
+        }
+    }
+
+    /// Begins these calls, and waits until all have ended or the run is held no longer. Returns them.
+    pub(super) async fn hold(&mut self, awaited: Vec<(ToolCallRow, DeferredWhat)>) -> Result<Vec<ToolCallRow>, End> {
+        let services = self.request.services.clone();
+        let until = Instant::now() + Duration::from_millis(services.config.remote_hold_ms);
+        let held = services.held_runs.hold(self.request.run.id);
+        if !self.begin_calls(&awaited, false).await? {
             return Err(self.stop_awaited(awaited).await);
         }
-        for (call, _) in &awaited {
-            self.tell_start(call).await?;
-        }
-        let ids: Vec<Uuid> = new.iter().map(|call| call.id).collect();
+        let ids: Vec<Uuid> = awaited.iter().map(|(call, _)| call.id).collect();
         let all_returned = async {
             loop {
                 held.returned().await;

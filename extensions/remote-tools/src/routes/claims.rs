@@ -85,7 +85,7 @@ async fn claim(
             may_serve(&caller, &queue, Some(&tool))?;
         }
     }
-    let until = Instant::now() + Duration::from_secs_f64(body.wait_s);
+    let until = state.waiting.end_of(Duration::from_secs_f64(body.wait_s));
     let claimant = Claimant {
         workspace_id: caller.workspace_id,
         queue,

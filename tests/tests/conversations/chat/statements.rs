@@ -1,10 +1,9 @@
-//! How many SQL statements a turn takes. A count is exact, unlike a duration, so it may be asserted.
-//!
-//! What depends on time rather than on the turn is left out: claims, wake-ups, the reader's tail, group commits, sweeps.
+//! How many SQL statements a turn takes.
 
 use rejoin_cli::dev::postgres::PrivatePostgres;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::kinds;
+use rejoin_tests::counted::{self, listed, total};
 use rejoin_tests::model_server::Reply;
 use serde_json::json;
 use uuid::Uuid;
@@ -24,29 +23,6 @@ const TOOLS: [&str; 2] = ["list_entity_types", "schema_version"];
 const PLAIN_MAX: i64 = 14;
 /// Statements of one tool step. The target is 6.
 const TOOL_STEP_MAX: i64 = 3;
-
-/// Statements whose number depends on time.
-const TIMED: &[&str] = &[
-    "from queue.claim(",
-    "pg_notify",
-    "from unnest($1::int[], $2::uuid[], $3::bigint[]) c(i, log, after)",
-    "join stream.log_ends e on",
-    "from stream.write(",
-    "pg_stat_statements",
-    // Heartbeats, sweeps and schedules.
-    "pg_try_advisory_xact_lock",
-    "clock_timestamp()",
-    "insert into queue.workers",
-    "lease_until",
-    "queue.release(",
-    "cancel_requested_at is not null",
-    "kb.google_",
-    "kb.graph_embedding_marks",
-    "kb.index_message_backlog",
-    "from kb.questions where status",
-    "from kb.schedules where next_at",
-    "from kb.task_dags",
-];
 
 async fn app() -> (PrivatePostgres, TestApp) {
     let (server, db) = support::with_counted_statements().await;
@@ -68,35 +44,9 @@ async fn statements(app: &TestApp, agent: Option<Uuid>, steps: usize) -> Vec<(i6
         }
     };
     turns(WARM_UP).await;
-    sqlx::query("select pg_stat_statements_reset()")
-        .execute(&app.db.pool)
-        .await
-        .expect("a reset");
+    counted::reset(app).await;
     turns(TURNS).await;
-    let executed: Vec<(i64, String)> = sqlx::query_as(
-        "select calls / $1, query from pg_stat_statements where calls >= $1
-         and query not like '%kb.agent_runs where done_seq is null)%' order by calls desc",
-    )
-    .bind(TURNS)
-    .fetch_all(&app.db.pool)
-    .await
-    .expect("the statements");
-    executed
-        .into_iter()
-        .filter(|(_, query)| !TIMED.iter().any(|timed| query.contains(timed)))
-        .collect()
-}
-
-fn total(statements: &[(i64, String)]) -> i64 {
-    statements.iter().map(|(calls, _)| calls).sum()
-}
-
-fn listed(statements: &[(i64, String)]) -> String {
-    let line = |(calls, query): &(i64, String)| {
-        let words: Vec<&str> = query.split_whitespace().collect();
-        format!("{calls:3} {:.150}", words.join(" "))
-    };
-    statements.iter().map(line).collect::<Vec<_>>().join("\n")
+    counted::per_turn(app, TURNS).await
 }
 
 #[tokio::test]
