@@ -42,6 +42,20 @@ pub(super) async fn fill(app: &mut TestApp) {
     .await;
     fill_graph(app).await;
     fill_mcp(app).await;
+    app.wait_until_idle().await;
+    // They would do and remove what is waiting for them.
+    app.crash_workers();
+    support::wait_for("the end of their connections", async || {
+        let open: i64 = sqlx::query_scalar(
+            "select count(*) from pg_stat_activity
+             where datname = current_database() and starts_with(application_name, 'rejoin-worker')",
+        )
+        .fetch_one(&app.db.pool)
+        .await
+        .expect("a count");
+        (open == 0).then_some(())
+    })
+    .await;
     fill_waits(app).await;
     let routing = format!("/api/admin/projects/{}/routing", app.db.workspace_id);
     let (status, set) = client.put(&routing, json!({"percent": 50})).await;
@@ -67,20 +81,6 @@ pub(super) async fn fill(app: &mut TestApp) {
         .post("/api/consoles", json!({"title": "Query", "content": "select 1"}))
         .await;
     assert_eq!(status, 201, "{console}");
-    app.wait_until_idle().await;
-    // They would do and remove what is waiting for them.
-    app.crash_workers();
-    support::wait_for("the end of their connections", async || {
-        let open: i64 = sqlx::query_scalar(
-            "select count(*) from pg_stat_activity
-             where datname = current_database() and starts_with(application_name, 'rejoin-worker')",
-        )
-        .fetch_one(&app.db.pool)
-        .await
-        .expect("a count");
-        (open == 0).then_some(())
-    })
-    .await;
     sqlx::raw_sql(
         "insert into queue.queues (name, paused_at) values ('slow', now());
          select queue.enqueue('later', p_run_at => now() + interval '1 day');
