@@ -87,7 +87,7 @@ pub async fn record_of_worker(
     (worker_id, attempt): (Uuid, i32),
     step: &FunctionStep<'_>,
 ) -> Result<Option<Attempted>, PgError> {
-    let sql = "select kb.record_step_of_worker($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    let call = "kb.record_step_of_worker($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     let arguments: [&(dyn ToSql + Sync); 9] = [
         &call_id,
         &worker_id,
@@ -99,8 +99,7 @@ pub async fn record_of_worker(
         &step.error,
         &MAX_ATTEMPTS,
     ];
-    let row = rls::query_one_scoped(&db.pool_pg, scope, sql, &arguments).await?;
-    let outcome: Option<String> = row.and_then(|row| row.get(0));
+    let outcome: Option<String> = rls::value_scoped(&db.pool_pg, scope, call, &arguments).await?;
     Ok(outcome.map(|outcome| match outcome.as_str() {
         "unchecked" => Attempted::Unchecked,
         outcome => Attempted::Done(Recorded::of(Some(outcome))),

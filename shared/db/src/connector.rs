@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use deadpool_postgres::{Connect, Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Connect, Hook, HookError, Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::tls::{MakeTlsConnect, NoTls, NoTlsStream};
@@ -60,6 +60,8 @@ impl Connector {
         let manager = Manager::from_connect(tokio_postgres::Config::new(), self.clone(), config);
         let mut pool = Pool::builder(manager)
             .max_size(max_size)
+            // The last one used: its server process has plans and pages at hand.
+            .queue_mode(QueueMode::Lifo)
             .post_create(Hook::async_fn(move |client, _| {
                 let session = session.clone();
                 Box::pin(async move {

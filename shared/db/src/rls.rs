@@ -4,13 +4,15 @@
 //!
 //! Invariant: the scope is set for one transaction, never for a connection; a transaction without a scope sees no rows.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use deadpool_postgres::{Object, Pool};
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{FromSqlOwned, ToSql};
 use uuid::Uuid;
 
 use crate::{PgError, transactions};
@@ -108,9 +110,14 @@ const ABANDONED_LIMIT: Duration = Duration::from_secs(2);
 
 impl ConnGuard {
     pub async fn from(pool: &Pool) -> Result<Self, PgError> {
-        // In a task: a connection that is being opened is not abandoned with its request, either.
         let pool = pool.clone();
-        match tokio::spawn(async move { pool.get().await }).await {
+        let mut lent = Box::pin(async move { pool.get().await });
+        // An idle one is there at once.
+        if let Poll::Ready(idle) = poll_fn(|context| Poll::Ready(lent.as_mut().poll(context))).await {
+            return Ok(Self(Some(idle?)));
+        }
+        // In a task: a connection that is being opened is not abandoned with its request, either.
+        match tokio::spawn(lent).await {
             Ok(object) => Ok(Self(Some(object?))),
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
@@ -174,4 +181,34 @@ pub async fn query_one_scoped(
     );
     let (_, row, _) = guard.settle(answer)?;
     Ok(row)
+}
+
+/// The same for the value of an expression, such as a call of a function: in a user's scope by one statement, which begins and commits its transaction
+/// itself. None: it is null.
+pub async fn value_scoped<T: FromSqlOwned>(
+    pool: &Pool,
+    scope: Scope,
+    expression: &str,
+    arguments: &[&(dyn ToSql + Sync)],
+) -> Result<Option<T>, PgError> {
+    let owner = match scope {
+        Scope::User(owner) if !ASKS_FOR_HOLDS.load(Ordering::Relaxed) => owner,
+        _ => {
+            let row = query_one_scoped(pool, scope, &format!("select {expression}"), arguments).await?;
+            return Ok(row.and_then(|row| row.get(0)));
+        }
+    };
+    let (workspace_id, user_id) = (owner.workspace_id.to_string(), owner.user_id.to_string());
+    let last = arguments.len();
+    // The subquery is not merged with the statement, so the scope is set before the expression is evaluated.
+    let sql = format!(
+        "select {expression} from (select set_config('rejoin.project', ${}, true), set_config('rejoin.owner', ${}, true) offset 0) scope",
+        last + 1,
+        last + 2
+    );
+    let arguments = [arguments, &[&workspace_id, &user_id]].concat();
+    let guard = ConnGuard::from(pool).await?;
+    let statement = guard.client().prepare_cached(&sql).await?;
+    let answer = guard.client().query_opt(&statement, &arguments).await;
+    Ok(guard.settle(answer)?.and_then(|row| row.get(0)))
 }

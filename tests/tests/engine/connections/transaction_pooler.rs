@@ -196,6 +196,9 @@ async fn sees_only_its_own(db: Db, owners: [Owner; 2], first: usize) {
         let all = "select array_agg(project_id) from kb.chat_conversations";
         let row = rls::query_one_scoped(&db.pool_pg, scope, all, &[]).await.unwrap();
         assert_eq!(row.expect("a row").get::<_, Vec<Uuid>>(0), [owner.workspace_id]);
+        let all = "(select array_agg(project_id) from kb.chat_conversations)";
+        let seen: Option<Vec<Uuid>> = rls::value_scoped(&db.pool_pg, scope, all, &[]).await.unwrap();
+        assert_eq!(seen.expect("a value"), [owner.workspace_id], "by one statement");
         // Without a scope, nothing remains of an earlier one.
         let rows: i64 = sqlx::query_scalar("select count(*) from kb.chat_conversations")
             .fetch_one(&db.pool_sqlx)
@@ -204,6 +207,8 @@ async fn sees_only_its_own(db: Db, owners: [Owner; 2], first: usize) {
         assert_eq!(rows, 0);
         // A caller that gives up within its statement.
         let slow = rls::query_one_scoped(&db.pool_pg, scope, "select pg_sleep(0.02)", &[]);
+        let _ = tokio::time::timeout(std::time::Duration::from_millis(1), slow).await;
+        let slow = rls::value_scoped::<String>(&db.pool_pg, scope, "pg_sleep(0.02)::text", &[]);
         let _ = tokio::time::timeout(std::time::Duration::from_millis(1), slow).await;
     }
 }
