@@ -19,8 +19,8 @@ export class Http {
     signal.throwIfAborted();
     const { url } = this.settings;
     const limit = new AbortController();
-    const late = new UnreachableError(`the API at ${url} has not responded within ${limitMs / 1000} s`);
-    const timer = setTimeout(() => limit.abort(late), limitMs);
+    const late = () => new UnreachableError(`the API at ${url} has not responded within ${limitMs / 1000} s`);
+    const timer = setTimeout(() => limit.abort(late()), limitMs);
     const stop = () => limit.abort(signal.reason);
     signal.addEventListener('abort', stop);
     try {

@@ -79,11 +79,13 @@ function byClient(client: Client): Transport {
       const options = { method, agent, signal, headers: { ...headers, ...length } };
       const request = client.request(url, options, (response) => {
         let received = '';
+        let isWhole = false;
         response.setEncoding('utf8');
         response.on('data', (piece) => {
           received += piece;
         });
         response.on('end', () => {
+          isWhole = true;
           const after = response.headers['retry-after'];
           resolve({
             status: response.statusCode ?? 0,
@@ -92,7 +94,9 @@ function byClient(client: Client): Transport {
           });
         });
         response.on('error', reject);
-        response.on('close', () => reject(new Error('the response was cut off')));
+        response.on('close', () => {
+          if (!isWhole) reject(new Error('the response was cut off'));
+        });
       });
       request.on('error', reject);
       request.end(body);
