@@ -1,7 +1,7 @@
-// Ours: RUNS turns of an agent at once, whose function has STEPS steps. REJOIN_URL and REJOIN_API_KEY name the server, BENCH_SDK the package.
+// Ours: RUNS turns of an agent at once, ROUNDS times, whose function has STEPS steps. REJOIN_URL and REJOIN_API_KEY name the server, BENCH_SDK the package.
 const { agent, Worker } = await import(process.env.BENCH_SDK);
 
-const [runs, steps] = process.argv.slice(2).map(Number);
+const [runs, steps, rounds] = process.argv.slice(2).map(Number);
 const { REJOIN_URL: url, REJOIN_API_KEY: key } = process.env;
 const taken = [];
 
@@ -49,7 +49,7 @@ async function turn() {
 await turn();
 taken.length = 0;
 const began = performance.now();
-await Promise.all(Array.from({ length: runs }, turn));
+for (let round = 0; round < rounds; round++) await Promise.all(Array.from({ length: runs }, turn));
 console.log(JSON.stringify({ steps: taken.length, s: (performance.now() - began) / 1000, lat: taken }));
 stop.abort();
 await serving;

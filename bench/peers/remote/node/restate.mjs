@@ -1,10 +1,10 @@
-// Restate: RUNS invocations at once, with STEPS steps each. RESTATE_INGRESS and RESTATE_ADMIN name the server. KIND=call: each step is a call of
+// Restate: RUNS invocations at once, ROUNDS times, with STEPS steps each. RESTATE_INGRESS and RESTATE_ADMIN name the server. KIND=call: each step is a call of
 // another service, which does nothing.
 import http2 from 'node:http2';
 import * as restate from '@restatedev/restate-sdk';
 import * as clients from '@restatedev/restate-sdk-clients';
 
-const [runs, steps] = process.argv.slice(2).map(Number);
+const [runs, steps, rounds] = process.argv.slice(2).map(Number);
 const { RESTATE_INGRESS: ingress, RESTATE_ADMIN: admin, KIND: kind } = process.env;
 const taken = [];
 
@@ -37,7 +37,7 @@ const client = clients.connect({ url: ingress }).serviceClient(bench);
 await client.run(steps);
 taken.length = 0;
 const began = performance.now();
-await Promise.all(Array.from({ length: runs }, () => client.run(steps)));
+for (let round = 0; round < rounds; round++) await Promise.all(Array.from({ length: runs }, () => client.run(steps)));
 const measured = JSON.stringify({ steps: taken.length, s: (performance.now() - began) / 1000, lat: taken });
 // Connections are left open. A pipe takes what does not fit into it later: all of it, before the end.
 process.stdout.write(`${measured}\n`, () => process.exit(0));

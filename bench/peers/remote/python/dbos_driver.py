@@ -1,4 +1,4 @@
-"""DBOS: RUNS workflows at once, with STEPS steps each."""
+"""DBOS: RUNS workflows at once, ROUNDS times, with STEPS steps each."""
 
 import asyncio
 import json
@@ -30,16 +30,17 @@ async def function(steps: int) -> None:
         taken.append((time.perf_counter_ns() - began) // 1000)
 
 
-async def main(runs: int, steps: int) -> None:
+async def main(runs: int, steps: int, rounds: int) -> None:
     await (await DBOS.start_workflow_async(function, steps)).get_result()
     taken.clear()
     began = time.perf_counter()
-    started = [await DBOS.start_workflow_async(function, steps) for _ in range(runs)]
-    await asyncio.gather(*(one.get_result(polling_interval_sec=0.01) for one in started))
+    for _ in range(rounds):
+        started = [await DBOS.start_workflow_async(function, steps) for _ in range(runs)]
+        await asyncio.gather(*(one.get_result(polling_interval_sec=0.01) for one in started))
     print(json.dumps({"steps": len(taken), "s": time.perf_counter() - began, "lat": taken}), flush=True)
 
 
 if __name__ == "__main__":
     DBOS.launch()
-    asyncio.run(main(int(sys.argv[1]), int(sys.argv[2])))
+    asyncio.run(main(*map(int, sys.argv[1:4])))
     DBOS.destroy()

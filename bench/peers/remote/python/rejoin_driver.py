@@ -1,4 +1,4 @@
-"""Ours: RUNS turns of an agent at once, whose function has STEPS steps. REJOIN_URL and REJOIN_API_KEY name the server."""
+"""Ours: RUNS turns of an agent at once, ROUNDS times, whose function has STEPS steps. REJOIN_URL and REJOIN_API_KEY name the server."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ async def function(message: str, call: AsyncCallContext) -> str:
     return "done"
 
 
-async def main(runs: int, steps: int) -> None:
+async def main(runs: int, steps: int, rounds: int) -> None:
     async with AsyncClient() as client:
 
         async def turn() -> None:
@@ -38,7 +38,8 @@ async def main(runs: int, steps: int) -> None:
         await turn()
         taken.clear()
         began = time.perf_counter()
-        await asyncio.gather(*(turn() for _ in range(runs)))
+        for _ in range(rounds):
+            await asyncio.gather(*(turn() for _ in range(runs)))
         print(json.dumps({"steps": len(taken), "s": time.perf_counter() - began, "lat": taken}), flush=True)
 
 
@@ -49,6 +50,6 @@ if __name__ == "__main__":
     loop = asyncio.new_event_loop()
     serving = threading.Thread(target=lambda: loop.run_until_complete(worker.serve(stop)), daemon=True)
     serving.start()
-    asyncio.run(main(int(sys.argv[1]), int(sys.argv[2])))
+    asyncio.run(main(*map(int, sys.argv[1:4])))
     loop.call_soon_threadsafe(stop.set)
     serving.join(10)

@@ -25,6 +25,8 @@ const SOURCES: &str = "bench/peers/remote";
 const PYTHON_PACKAGE: &str = "sdk/python/src";
 const NODE_PACKAGE: &str = "sdk/typescript/dist/index.js";
 
+/// How often a single function is executed, one after another: one takes a fraction of a second.
+const ROUNDS: usize = 10;
 /// Timeout of a driver.
 const LIMIT: Duration = Duration::from_secs(240);
 /// How much of an output that can't be read is shown.
@@ -175,16 +177,17 @@ pub async fn measure(context: &Context, out: &mut Recorder) -> Result<()> {
             ));
         }
     }
-    for (row, functions, steps) in [
-        (ONE, 1, context.sized(200, 4)),
-        ("10 at once", 10, context.sized(200, 4)),
-        (MANY, context.sized(50, 10), context.sized(200, 4)),
+    let steps = context.sized(200, 4);
+    for (row, functions, rounds) in [
+        (ONE, 1, context.sized(ROUNDS, 1)),
+        ("10 at once", 10, 1),
+        (MANY, context.sized(50, 10), 1),
     ] {
         for who in ALL {
             if matches!(who, Who::Dbos | Who::Restate) && !context.peers {
                 continue;
             }
-            match driven(context, who, functions, steps, "").await {
+            match driven(context, who, [functions, steps, rounds], "").await {
                 Ok(mut measured) => {
                     out.record(TABLE, row, who.key(), measured.p50_ms());
                     let rate = format!("{}_rate", who.key());
@@ -194,7 +197,7 @@ pub async fn measure(context: &Context, out: &mut Recorder) -> Result<()> {
             }
         }
         if context.peers {
-            match driven(context, Who::Restate, functions, steps, "call").await {
+            match driven(context, Who::Restate, [functions, steps, rounds], "call").await {
                 Ok(mut measured) => {
                     out.record(CALLS, row, "restate", measured.p50_ms());
                     out.record(CALLS, row, "restate_rate", measured.steps as f64 / measured.s);
@@ -204,15 +207,15 @@ pub async fn measure(context: &Context, out: &mut Recorder) -> Result<()> {
         }
     }
     out.note(
-        "Each function is a loop of steps that do nothing; a step's result is durable before the next one begins. Rejoin's programs record steps by HTTP \
+        "Each function is a loop of 200 steps that do nothing; a step's result is durable before the next one begins. One at a time: ten functions. Rejoin's programs record steps by HTTP \
          at the API; DBOS is a library that writes to PostgreSQL; Restate's program speaks with its server, which keeps its own log. \
          Programs, servers and PostgreSQL share this machine.",
     );
     Ok(())
 }
 
-/// Runs a driver on a fresh server.
-async fn driven(context: &Context, who: Who, functions: usize, steps: usize, kind: &str) -> Result<Measured> {
+/// Runs a driver on a fresh server: the number of functions at once, of steps of each, and of repetitions.
+async fn driven(context: &Context, who: Who, size: [usize; 3], kind: &str) -> Result<Measured> {
     let node = packages::node_program(&folder("node"));
     let python = packages::python_program(&folder("python"));
     let (program, driver) = match who {
@@ -222,7 +225,7 @@ async fn driven(context: &Context, who: Who, functions: usize, steps: usize, kin
         Who::Restate => (node, folder("node").join("restate.mjs")),
     };
     let mut command = Command::new(program);
-    command.arg(driver).arg(functions.to_string()).arg(steps.to_string());
+    command.arg(driver).args(size.map(|number| number.to_string()));
     match who {
         Who::Python | Who::Node => {
             let fleet = Fleet::start(context, &[]).await?;
