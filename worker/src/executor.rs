@@ -18,6 +18,7 @@ mod steps;
 
 use std::time::Duration;
 
+use futures::try_join;
 use rejoin_commands::{Begun, FencedError, FinishRun, Finished, RecordStep, RunError, StartRun, Started};
 use rejoin_event_log::stream::Seen;
 use rejoin_extension::Signals;
@@ -130,6 +131,42 @@ async fn fail_refused_run(services: &Services, job: &ClaimedJob, error: &str) ->
     Ok(())
 }
 
+/// What is read before an attempt begins, besides the agent.
+struct Known {
+    /// None: the run's messages are on record.
+    records: Option<TurnRecords>,
+    prices: Vec<ModelPrice>,
+    membership: Membership,
+}
+
+impl Known {
+    async fn of(services: &Services, run: &Run) -> Result<Self, sqlx::Error> {
+        // Stored by an earlier attempt or turn, or by a fork. (One for another agent has a message to answer instead.)
+        let is_stored = run.safe_seq.is_some()
+            || run.turn_step > 0
+            || run.total_steps > 0
+            || run.forked_from_run_id.is_some() && run.message_id.is_none();
+        if !is_stored {
+            let records = history::records_of(services, run).await?;
+            return Ok(Self {
+                prices: records.prices.clone(),
+                membership: Membership::of(run.user_id, records.role.as_deref()),
+                records: Some(records),
+            });
+        }
+        let db = &services.db.pool_sqlx;
+        let (prices, membership) = try_join!(
+            prices::list(db, run.workspace_id),
+            initiators::membership(db, run.workspace_id, run.user_id)
+        )?;
+        Ok(Self {
+            records: None,
+            prices,
+            membership,
+        })
+    }
+}
+
 async fn attempt_run(
     services: &Services,
     job: &ClaimedJob,
@@ -145,22 +182,18 @@ async fn attempt_run(
         // Its end was committed, and the response lost.
         return Ok(Some(Outcome::Complete));
     }
-    let mut agent = Agent::of(services, &run).await?;
-    let records = match run.safe_seq {
-        // Stored by an earlier attempt or turn, or by a fork. (One for another agent has a message to answer instead.)
-        Some(_) => None,
-        None if run.turn_step > 0 || run.total_steps > 0 => None,
-        None if run.forked_from_run_id.is_some() && run.message_id.is_none() => None,
-        None => Some(history::records_of(services, &run).await?),
-    };
+    let (
+        mut agent,
+        Known {
+            records,
+            prices,
+            membership,
+        },
+    ) = try_join!(Agent::of(services, &run), Known::of(services, &run))?;
     let mut initial = match (&records, &agent.model_call) {
         (Some(records), Some(call)) => history::of_model_call(call, records),
         (Some(records), None) => history::initial_messages(services, &run, agent.definition.as_ref(), records).await?,
         (None, _) => InitialMessages::default(),
-    };
-    let prices = match &records {
-        Some(records) => records.prices.clone(),
-        None => prices::list(&services.db.pool_sqlx, run.workspace_id).await?,
     };
     let model = agent.model_name();
     if let Some(turn) = &mut initial.context {
@@ -223,13 +256,10 @@ async fn attempt_run(
     }
     let seen = Seen::through(run.safe_seq.unwrap_or_default());
     let mut initial = fresh.as_ref();
-    let revoked = match (run.cancel_requested_at, &records) {
+    let revoked = match run.cancel_requested_at {
         // It ends as cancelled.
-        (Some(_), _) => None,
-        (None, Some(records)) => Membership::of(run.user_id, records.role.as_deref()).revoked(),
-        (None, None) => initiators::membership(&services.db.pool_sqlx, run.workspace_id, run.user_id)
-            .await?
-            .revoked(),
+        Some(_) => None,
+        None => membership.revoked(),
     };
     let background = Background {
         summary: records.as_ref().is_none_or(TurnRecords::may_need_summary),
@@ -351,6 +381,8 @@ async fn end_turn(
     };
     let citations = match fresh {
         Some(initial) => initial.citations,
+        // Only a plain conversation's answer has some.
+        None if run.agent_definition_id.is_some() => Vec::new(),
         None => history::citations(services, run).await?,
     };
     let usage = usage.unwrap_or_else(|| run.usage.clone());

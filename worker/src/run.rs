@@ -3,6 +3,7 @@
 //! - `answer`   one model call, streamed
 //! - `calls`    the tool calls of a step, on record before they act
 //! - `act`      executes one call
+//! - `ended_calls` the ends of calls on record
 //! - `transfer` calls that hand the run over to another agent
 //! - `files`    files of messages, loaded for a model call
 //! - `deferred` calls answered by sub-agents or users: the run is suspended
@@ -33,6 +34,7 @@ pub mod client_tools;
 mod context_prompt;
 mod deferred;
 mod end;
+mod ended_calls;
 pub(crate) mod errors;
 mod files;
 pub mod history;
@@ -49,7 +51,7 @@ pub mod selection;
 mod spans;
 mod transfer;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,7 +83,7 @@ use answer::AnswerError;
 use client_tools::ClientTools;
 pub use end::{End, Interrupt};
 pub use history::LoadError;
-use history::{InitialMessages, Stored};
+use history::Stored;
 pub use limits::Limits;
 use limits::{Repeats, StopReason};
 use output::Fit;
@@ -152,6 +154,8 @@ pub struct Execution {
     open_calls: Vec<ToolCallRow>,
     /// Calls of this step whose tools ask the user, until they are asked.
     input_awaited: Vec<ToolCallRow>,
+    /// Calls that this attempt has recorded, and about which it has asked nobody.
+    unasked: HashSet<Uuid>,
     /// Calls of users' programs that have ended while the run was held, by id.
     returned: HashMap<Uuid, RemoteCall>,
     step: i32,
@@ -184,24 +188,14 @@ enum Next {
 }
 
 impl Execution {
-    /// Rebuilds the run from its records.
-    pub async fn load(request: ExecuteRequest) -> Result<Self, LoadError> {
-        let stored = history::rebuild(&request.services.db.pool_sqlx, &request.run).await?;
-        Ok(Self::of(request, stored, true))
-    }
-
-    /// Begins a run of which only the initial messages are recorded.
-    pub fn begin(request: ExecuteRequest, initial: &InitialMessages) -> Result<Self, LoadError> {
-        let stored = history::begin(&request.run, initial)?;
-        Ok(Self::of(request, stored, initial.has_pending))
-    }
-
-    fn of(request: ExecuteRequest, stored: Stored, may_have_pending: bool) -> Self {
+    /// `may_have_pending`: steering messages may have arrived.
+    pub fn of(request: ExecuteRequest, stored: Stored, may_have_pending: bool) -> Self {
         Self {
             system: stored.system,
             messages: stored.messages,
             open_calls: stored.open_calls,
             input_awaited: Vec::new(),
+            unasked: HashSet::new(),
             returned: HashMap::new(),
             step: stored.step,
             repeats: stored.repeats,

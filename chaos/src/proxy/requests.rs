@@ -12,7 +12,7 @@ const COMMANDS: [&str; 6] = [
     "kb.start_run(",
     "kb.record_step(",
     "kb.start_tool_call(",
-    "kb.end_tool_call(",
+    "kb.end_tool_calls(",
     "kb.finish_run(",
 ];
 /// How much of a message is kept. A statement's text begins with the command's call; a Bind begins with two names.

@@ -8,7 +8,7 @@
 //! - `idempotency`  idempotency keys of posts and triggers  (API)
 //! - `start_run`      an attempt begins: `meta`, or `reset`           (worker)
 //! - `record_step`    a model's answer and the calls it asked for     (worker)
-//! - `record_tool`    a call begins to act; a call ends          (worker)
+//! - `record_tool`    a call begins to act; calls end            (worker)
 //! - `record_input`   a call waits for its user's input, or goes on with it (worker)
 //! - `transfer_run`   hands the run over to another agent              (worker)
 //! - `suspend_run`    starts sub-agents, asks users, suspends the run (worker)
@@ -82,7 +82,7 @@ pub use idempotency::{Idempotency, run_of_key};
 pub use post_message::{HISTORY_MAX, HistoryMessage, OnBusy, PostError, PostMessage, Posted};
 pub use record_input::RecordInput;
 pub use record_step::{AskedCall, RecordStep, Recorded};
-pub use record_tool::{EndRecorded, ToolEnded, ToolStarted};
+pub use record_tool::{EndRecorded, EndedCall, ToolStarted, ToolsEnded};
 pub use resume_run::{ResumeError, ResumeRun, Resumed};
 pub use start_evaluation::StartEvaluation;
 pub use start_run::{Begun, StartRun, Started};

@@ -105,14 +105,23 @@ fn operation_event(operation: &Operation) -> Kind {
     Kind::Operation { operation }
 }
 
-/// Records the end of a call: success, failure, or unknown outcome.
+/// Records the ends of calls of a step: success, failure, or unknown outcome. They are all recorded, in this order, or none.
 #[derive(Debug)]
-pub struct ToolEnded<'a> {
+pub struct ToolsEnded<'a> {
     pub run: &'a Run,
     pub attempt: i32,
     /// What the attempt has seen of the log: appended events must follow it.
     pub seen: &'a Seen,
     pub step_number: i32,
+    /// If one of them has set a context, it is the only one.
+    pub calls: &'a [EndedCall<'a>],
+    /// Whether anything is published.
+    pub publish: bool,
+}
+
+/// The end of a call.
+#[derive(Debug)]
+pub struct EndedCall<'a> {
     pub id: Uuid,
     /// The row of the `tool_result` message, made by the caller.
     pub message_id: Uuid,
@@ -125,21 +134,19 @@ pub struct ToolEnded<'a> {
     pub error: Option<&'a str>,
     pub duration_ms: i64,
     /// The stored `tool_result` message for the model.
-    pub result_message: &'a Value,
+    pub result_message: Value,
     /// Whether to publish the call's start first: it never acted (unknown tool, bad arguments, doom loop), so its start
     /// was not published, and readers must see every call begin before it ends.
     pub announce: Option<&'a Value>,
     /// The operation shown to users.
-    pub operation: Option<Operation>,
+    pub operation: Option<&'a Operation>,
     /// Further events to publish.
     pub events: Vec<Kind>,
     /// The conversation's new context, if the call changed it.
     pub context: Option<&'a Context>,
-    /// Whether anything is published.
-    pub publish: bool,
 }
 
-/// The outcome of [`ToolEnded`].
+/// The outcome of [`ToolsEnded`].
 #[derive(Debug)]
 pub struct EndRecorded {
     /// Whether the run has pending steering messages.
@@ -147,7 +154,7 @@ pub struct EndRecorded {
     pub wake: Wake,
 }
 
-impl Command for ToolEnded<'_> {
+impl Command for ToolsEnded<'_> {
     type Output = EndRecorded;
     type Error = FencedError;
 
@@ -165,33 +172,43 @@ impl Command for ToolEnded<'_> {
     }
 }
 
-impl ToolEnded<'_> {
+impl ToolsEnded<'_> {
     async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<EndRecorded>, sqlx::Error> {
         let run = self.run;
-        let events = if self.publish { self.published() } else { Vec::new() };
+        let calls = || self.calls.iter();
+        let events: Vec<(i32, Event)> = (1..)
+            .zip(calls().filter(|_| self.publish))
+            .flat_map(|(nth, call)| call.published(run).into_iter().map(move |event| (nth, event)))
+            .collect();
+        let (of_calls, events): (Vec<i32>, Vec<Event>) = events.into_iter().unzip();
         let (types, data) = log::columns(&events);
-        let context = self.context.filter(|_| self.publish).map(Context::to_json);
+        let context = calls().find_map(|call| call.context).filter(|_| self.publish);
         let recorded = sqlx::query!(
             r#"select seq as "seq!", has_pending as "has_pending!"
-               from kb.end_tool_call($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)"#,
+               from kb.end_tool_calls($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)"#,
             run.id,
             self.attempt,
             rejoin_queue::RUN_MAX_ATTEMPTS,
             run.log_id,
             run.root_run_id,
             self.seen.last(),
-            self.id,
-            self.status.as_str(),
-            self.output,
-            self.error,
-            i32::try_from(self.duration_ms).unwrap_or(i32::MAX),
-            self.operation.as_ref().map(|operation| json!(operation)) as _,
             self.step_number,
-            self.message_id,
-            self.result_message,
+            &calls().map(|call| call.id).collect::<Vec<_>>(),
+            &calls().map(|call| call.status.as_str()).collect::<Vec<_>>() as &[&str],
+            &calls().map(|call| call.output).collect::<Vec<_>>() as &[Option<&Value>],
+            &calls().map(|call| call.error).collect::<Vec<_>>() as &[Option<&str>],
+            &calls()
+                .map(|call| i32::try_from(call.duration_ms).unwrap_or(i32::MAX))
+                .collect::<Vec<_>>(),
+            &calls()
+                .map(|call| call.operation.map(|operation| json!(operation)))
+                .collect::<Vec<_>>() as &[Option<Value>],
+            &calls().map(|call| call.message_id).collect::<Vec<_>>(),
+            &calls().map(|call| &call.result_message).collect::<Vec<_>>() as &[&Value],
             &types,
             &data,
-            context as _,
+            &of_calls,
+            context.map(Context::to_json) as _,
             run.conversation_id
         )
         .fetch_optional(db)
@@ -208,10 +225,12 @@ impl ToolEnded<'_> {
             }
         }))
     }
+}
 
+impl EndedCall<'_> {
     /// The events in order. The last one, of a call that sets the context of a conversation, is published only if the
     /// focus changes.
-    fn published(&self) -> Vec<Event> {
+    fn published(&self, run: &Run) -> Vec<Event> {
         let announced = self.announce.map(|input| started(self.call_id, self.tool, input));
         let status = match self.status {
             CallStatus::Completed => ToolStatus::Completed,
@@ -228,17 +247,17 @@ impl ToolEnded<'_> {
             error: self.error.map(str::to_owned),
             duration_ms: Some(self.duration_ms),
         };
-        let in_conversation = self.context.filter(|_| self.run.conversation_id.is_some());
+        let in_conversation = self.context.filter(|_| run.conversation_id.is_some());
         let focus = in_conversation.map(|context| Kind::FocusChanged {
             focus: context.focus.as_ref().map(|focus| json!(focus)),
         });
         announced
             .into_iter()
             .chain([ended])
-            .chain(self.operation.as_ref().map(operation_event))
+            .chain(self.operation.map(operation_event))
             .chain(self.events.iter().cloned())
             .chain(focus)
-            .map(|kind| self.run.event(kind))
+            .map(|kind| run.event(kind))
             .collect()
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::record_tool::append_and_move_safe_point;
-use super::{Command, FencedError, ToolEnded};
+use super::{Command, FencedError, ToolsEnded};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::fencing;
@@ -17,7 +17,7 @@ use rejoin_types::ids;
 #[derive(Debug)]
 pub struct TransferRun<'a> {
     /// The end of the requesting call.
-    pub call: ToolEnded<'a>,
+    pub call: ToolsEnded<'a>,
     /// The previous agent.
     pub from: &'a str,
     /// The new agent.
@@ -53,7 +53,7 @@ impl Command for TransferRun<'_> {
     async fn happened(&self, db: &mut PgConnection, (may, _): &(bool, Wake)) -> Result<bool, sqlx::Error> {
         let ended = sqlx::query_scalar!(
             r#"select exists (select from kb.agent_run_tool_calls where id = $1 and completed_at is not null) as "ended!""#,
-            self.call.id
+            self.call.calls.first().map(|call| call.id)
         );
         Ok(*may && ended.fetch_one(db).await?)
     }

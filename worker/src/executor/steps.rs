@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::try_join;
 use rejoin_commands::SpawnLimits;
 use rejoin_event_log::stream::{RunStream, Seen};
 use rejoin_extension::Signals;
@@ -25,7 +26,7 @@ use crate::coordination::{self, handoffs};
 use crate::flow::FlowModel;
 use crate::publish::{self, FirstToken};
 use crate::run::client_tools::ClientTools;
-use crate::run::history::InitialMessages;
+use crate::run::history::{self, InitialMessages};
 use crate::run::limits::{SUB_AGENT_MAX_STEPS, TreeLimits};
 use crate::run::selection::Selection;
 use crate::run::{End, ExecuteRequest, Execution, Limits};
@@ -50,11 +51,6 @@ pub(super) async fn step_loop(
         seen: seen.clone(),
     });
     let answers_message = fresh.is_some() && job.attempt == 1 && run.conversation_id.is_some() && !run.is_sub_agent();
-    let clocks = match fresh {
-        Some(_) if !run.is_sub_agent() => Clocks::default(),
-        Some(_) | None => runs::clocks(&services.db.pool_sqlx, run.id).await?,
-    };
-    let tree = tree_limits(services, run, definition, &clocks).await?;
     let settings = definition
         .map(|definition| Settings::of(&definition.config).unwrap_or_default())
         .unwrap_or_default();
@@ -70,18 +66,38 @@ pub(super) async fn step_loop(
     let is_flow = flow.is_some();
     let is_function = flow.as_ref().is_some_and(|flow| flow.program_tool().is_some());
     let max_depth = definition.and_then(|definition| definition.max_depth);
-    let mut handoffs = if is_flow || matches!(run.part(), Some(Part::PlanStep { .. } | Part::Suggestion)) {
-        // A flow's next step is defined by its definition; a plan's step keeps its agent.
-        Vec::new()
-    } else {
-        handoffs::targets(&services.db.pool_sqlx, run.workspace_id, &settings.handoffs).await?
+    let db = &services.db.pool_sqlx;
+    let clocks = async {
+        match fresh {
+            Some(_) if !run.is_sub_agent() => Ok(Clocks::default()),
+            Some(_) | None => runs::clocks(db, run.id).await.map_err(AttemptError::from),
+        }
     };
+    let targets = async {
+        if is_flow || matches!(run.part(), Some(Part::PlanStep { .. } | Part::Suggestion)) {
+            // A flow's next step is defined by its definition; a plan's step keeps its agent.
+            return Ok(Vec::new());
+        }
+        let targets = handoffs::targets(db, run.workspace_id, &settings.handoffs).await;
+        targets.map_err(AttemptError::from)
+    };
+    let handed_over = async {
+        if fresh.is_some() {
+            return Ok(false);
+        }
+        let over = tool_calls::outputs_of(db, run.id, handoffs::PREFIX, run.turn_step).await?;
+        Ok(!over.is_empty())
+    };
+    let stored = async {
+        Ok(match fresh {
+            Some(initial) => history::begin(run, initial)?,
+            None => history::rebuild(db, run).await?,
+        })
+    };
+    let (clocks, mut handoffs, handed_over, stored) = try_join!(clocks, targets, handed_over, stored)?;
+    let tree = tree_limits(services, run, definition, &clocks).await?;
     // Runs with handoffs are bounded, across all agents.
-    let changes_hands = !handoffs.is_empty()
-        || fresh.is_none()
-            && !tool_calls::outputs_of(&services.db.pool_sqlx, run.id, handoffs::PREFIX, run.turn_step)
-                .await?
-                .is_empty();
+    let changes_hands = !handoffs.is_empty() || handed_over;
     let (tools, named) = match flow {
         // A flow has its tools regardless of the whitelist.
         Some(flow) => {
@@ -169,11 +185,8 @@ pub(super) async fn step_loop(
         )),
         stream,
     };
-    let execution = match fresh {
-        Some(initial) => Execution::begin(request, initial)?,
-        None => Execution::load(request).await?,
-    };
-    Ok(execution.run().await)
+    let may_have_pending = fresh.is_none_or(|initial| initial.has_pending);
+    Ok(Execution::of(request, stored, may_have_pending).run().await)
 }
 
 /// Returns the limits of the run's tree: the smaller ones of the deployment's and those of the root's definition.

@@ -5,27 +5,20 @@
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
-use rejoin_commands::{RunError, ToolEnded, ToolStarted};
+use rejoin_commands::{RunError, ToolStarted};
 use rejoin_event_log::wakeup::Wake;
 use rejoin_faults::Fault;
-use rejoin_model_client::{Message, ToolCall};
-use rejoin_runs::contexts::Shift;
-use rejoin_runs::runs::Run;
+use rejoin_model_client::ToolCall;
 use rejoin_runs::tool_calls::{CallStatus, ToolCallRow};
-use rejoin_types::events::Kind;
 use rejoin_types::events::{DoneStatus, Operation};
-use rejoin_types::ids;
 use serde_json::{Value, json};
 
 use super::act::{Doing, Ended};
 use super::limits::{REPEATS_STOPPED, Verdict};
-use super::{End, Execution, Interrupt, Next, context_prompt};
+use super::{End, Execution, Interrupt, Next};
 use crate::publish::StreamEvent;
 use rejoin_tools::input::InputGiven;
 use rejoin_tools::{SharedTool, ToolContext, arguments};
-
-/// Maximum size of a result sent to readers, in bytes; a longer one is replaced by a reference.
-const TOLD_MAX_BYTES: usize = 256 * 1024;
 
 /// Maximum number of parallel calls of one step.
 const SIDE_BY_SIDE: usize = 8;
@@ -47,19 +40,6 @@ pub(super) fn bounded(mut call: ToolCall) -> ToolCall {
         ));
     }
     call
-}
-
-/// Returns the reference sent to readers in place of a too long result.
-fn told_instead(output: &Value, run: &Run, call: &ToolCallRow) -> Option<Value> {
-    let text = output.to_string();
-    (text.len() > TOLD_MAX_BYTES).then(|| {
-        let shown: String = text.chars().take(ARGUMENTS_SHOWN_CHARS).collect();
-        let whole = format!(
-            "/api/projects/{}/agent-runs/{}/tool-calls/{}",
-            run.workspace_id, run.id, call.id
-        );
-        json!({ "cut": true, "bytes": text.len(), "toolCallId": call.id, "whole": whole, "beginning": shown })
-    })
 }
 
 /// Returns the end of a call that was repeated too often.
@@ -415,65 +395,5 @@ impl Execution {
                 self.record_end(call, &ended).await
             }
         }
-    }
-
-    /// Stores the call's end with the message for the model.
-    pub(super) async fn record_end(&mut self, call: &ToolCallRow, ended: &Ended) -> Result<(), End> {
-        let message = Message::ToolResult {
-            call_id: call.call_id.clone(),
-            tool: call.tool_name.clone(),
-            attachments: self.files_of_call(call, ended.output.as_ref()).await?,
-            content: ended.content(&self.request.run),
-            is_error: ended.error.is_some(),
-        };
-        let events = match (&ended.output, self.tool(&call.tool_name)) {
-            (Some(output), Some(tool)) if ended.status == CallStatus::Completed => tool.events(output),
-            _ => Vec::new(),
-        };
-        let context = events.iter().find_map(|event| match event {
-            Kind::ContextShift { context_shift } => Shift::read(context_shift).map(Shift::context),
-            _ => None,
-        });
-        let run = &self.request.run;
-        let cut = ended.output.as_ref().and_then(|output| told_instead(output, run, call));
-        // A call that began in an earlier attempt was published then.
-        let begins_now = ended.unannounced && call.status() != CallStatus::Running;
-        let command = ToolEnded {
-            run: &self.request.run,
-            attempt: self.request.attempt,
-            seen: &self.request.stream.seen,
-            step_number: call.step_number,
-            id: call.id,
-            message_id: ids::new(),
-            call_id: &call.call_id,
-            tool: &call.tool_name,
-            status: ended.status,
-            output: ended.output.as_ref(),
-            published: cut.as_ref().or(ended.output.as_ref()),
-            error: ended.error.as_deref(),
-            duration_ms: ended.duration_ms,
-            result_message: &json!(message),
-            announce: begins_now.then_some(&call.input),
-            operation: ended.operation.clone(),
-            events,
-            context: context.as_ref(),
-            publish: self.request.callback.is_some(),
-        };
-        let recorded = self.request.services.execute(&command).await;
-        self.may_have_pending = recorded.map_err(|error| self.infrastructure(error))?.has_pending;
-        self.spans.end_call(call, ended);
-        self.messages.push(message);
-        self.calls_made += 1;
-        let outcome = json!({
-            "tool": call.tool_name, "status": ended.status.as_str(), "durationMs": ended.duration_ms,
-        });
-        self.note("tool_execution", outcome).await?;
-        if let Some(context) = &context {
-            context_prompt::set_context(&mut self.request.run, context);
-        }
-        if begins_now {
-            self.tell_start(call).await?;
-        }
-        self.tell_end(call, ended.output.as_ref(), ended.error.as_deref()).await
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rejoin_commands::DeferredWhat;
 use rejoin_runs::client_tools::{ClientOutput, ClientTool, QUESTION};
-use rejoin_runs::questions::{self, NewQuestion, Question};
+use rejoin_runs::questions::{NewQuestion, Question};
 use rejoin_runs::tool_calls::ToolCallRow;
 use rejoin_tools::{Schema, SharedTool, Tool, ToolContext, ToolError, ToolSpec, arguments};
 use rejoin_types::ids;
@@ -73,10 +73,7 @@ impl ClientTools {
 impl Execution {
     /// Returns the state of a call of a client's tool. `verdict`: on repetition, for a call that has not begun.
     pub(super) async fn client_call(&self, call: &ToolCallRow, verdict: Verdict) -> Result<Answer, End> {
-        let asked = questions::of_call(&self.request.services.db.pool_sqlx, call.id)
-            .await
-            .map_err(|error| End::database("reading a question", error))?;
-        if let Some(question) = asked {
+        if let Some(question) = self.question_about(call).await? {
             return Ok(returned(call, &question));
         }
         if verdict != Verdict::Go {

@@ -74,37 +74,7 @@ impl Execution {
             if let Some(interrupt) = self.interrupted_already() {
                 return Err(self.stop_deferred(&open, interrupt).await);
             }
-            let mut awaited = Vec::new();
-            let mut repeats = self.repeats.clone();
-            for call in std::mem::take(&mut open) {
-                let verdict = match (repeats.ask(&call.tool_name, &call.input), self.request.may_repeat_calls) {
-                    (_, true) => Verdict::Go,
-                    (verdict, false) => verdict,
-                };
-                match self.deferred_answer(&call, verdict).await? {
-                    Answer::Awaited(what) => {
-                        self.spans.begin_call(&call);
-                        awaited.push((call, what));
-                    }
-                    Answer::Repeated => {
-                        self.conclude(&call, &repeated(verdict, &call.tool_name)).await?;
-                        if verdict == Verdict::Stop {
-                            return Err(self.doom_loop(&call.tool_name).await?);
-                        }
-                    }
-                    Answer::Ended(ended) => self.conclude(&call, &ended).await?,
-                    Answer::Acts(tool, arguments) => {
-                        if let Some(ended) = self.act(&call, tool, arguments, false).await? {
-                            self.conclude(&call, &ended).await?;
-                        }
-                    }
-                    Answer::Resumes(tool, arguments, given) => {
-                        if let Some(ended) = self.act_with(&call, tool, arguments, given).await? {
-                            self.conclude(&call, &ended).await?;
-                        }
-                    }
-                }
-            }
+            let mut awaited = self.look_at(std::mem::take(&mut open)).await?;
             // Calls that have just acted, and ask. All that the step waits for begins together.
             for call in std::mem::take(&mut self.input_awaited) {
                 if let Some(input) = AwaitedInput::of(&call)
@@ -164,6 +134,7 @@ impl Execution {
                 Suspended::Cancelled => return Err(self.stop_awaited(awaited).await),
                 Suspended::Answered(_) => {
                     // Begun, and answered immediately: none of them is asked again.
+                    self.unasked.clear();
                     open = awaited
                         .into_iter()
                         .map(|(mut call, what)| {
@@ -183,11 +154,61 @@ impl Execution {
         self.stop_deferred(&calls, Interrupt::Cancelled).await
     }
 
-    async fn conclude(&mut self, call: &ToolCallRow, ended: &Ended) -> Result<(), End> {
-        if self.repeats.ask(&call.tool_name, &call.input) == Verdict::Go {
-            self.repeats.answered(&ended.content(&self.request.run));
+    /// Records the ends of those that have ended, together. Returns those that others must answer first.
+    async fn look_at(&mut self, calls: Vec<ToolCallRow>) -> Result<Vec<(ToolCallRow, DeferredWhat)>, End> {
+        self.read_returned(&calls).await;
+        let mut awaited = Vec::new();
+        let mut ended = Vec::new();
+        let looked = self.look_at_each(calls, &mut awaited, &mut ended).await;
+        // An error does not keep the others from being recorded.
+        self.record_ends(&ended).await?;
+        looked.map(|()| awaited)
+    }
+
+    async fn look_at_each(
+        &mut self,
+        calls: Vec<ToolCallRow>,
+        awaited: &mut Vec<(ToolCallRow, DeferredWhat)>,
+        ended: &mut Vec<(ToolCallRow, Ended)>,
+    ) -> Result<(), End> {
+        let mut repeats = self.repeats.clone();
+        for call in calls {
+            let verdict = match (repeats.ask(&call.tool_name, &call.input), self.request.may_repeat_calls) {
+                (_, true) => Verdict::Go,
+                (verdict, false) => verdict,
+            };
+            let answer = self.deferred_answer(&call, verdict).await?;
+            let stops = matches!(answer, Answer::Repeated) && verdict == Verdict::Stop;
+            let how = match answer {
+                Answer::Awaited(what) => {
+                    self.spans.begin_call(&call);
+                    awaited.push((call, what));
+                    continue;
+                }
+                Answer::Repeated => Some(repeated(verdict, &call.tool_name)),
+                Answer::Ended(how) => Some(how),
+                Answer::Acts(tool, arguments) => {
+                    // Results of earlier calls are on record before another one acts (I13).
+                    self.record_ends(&std::mem::take(ended)).await?;
+                    self.act(&call, tool, arguments, false).await?
+                }
+                Answer::Resumes(tool, arguments, given) => {
+                    self.record_ends(&std::mem::take(ended)).await?;
+                    self.act_with(&call, tool, arguments, given).await?
+                }
+            };
+            let Some(how) = how else { continue };
+            if self.repeats.ask(&call.tool_name, &call.input) == Verdict::Go {
+                self.repeats.answered(&how.content(&self.request.run));
+            }
+            let tool = call.tool_name.clone();
+            ended.push((call, how));
+            if stops {
+                self.record_ends(&std::mem::take(ended)).await?;
+                return Err(self.doom_loop(&tool).await?);
+            }
         }
-        self.record_end(call, ended).await
+        Ok(())
     }
 
     /// Ends open calls with the run: every published start also ends.
@@ -256,10 +277,7 @@ impl Execution {
         if has_begun && call.tool_name == PLAN_TOOL {
             return self.plan_under_way(call).await;
         }
-        let asked = questions::of_call(&self.request.services.db.pool_sqlx, call.id)
-            .await
-            .map_err(|error| End::database("reading a question", error))?;
-        if let Some(question) = asked {
+        if let Some(question) = self.question_about(call).await? {
             return Ok(self.answered(call, &question).await);
         }
         if verdict != Verdict::Go {
@@ -399,6 +417,15 @@ impl Execution {
             .collect();
         let output = json!({"dag_id": dag.id, "name": dag.name, "state": dag.state, "tasks": done});
         Ok(Answer::Ended(Ended::completed(output, waited_ms(call))))
+    }
+
+    /// Returns the question about a call, if one was asked.
+    pub(super) async fn question_about(&self, call: &ToolCallRow) -> Result<Option<Question>, End> {
+        if self.unasked.contains(&call.id) {
+            return Ok(None);
+        }
+        let asked = questions::of_call(&self.request.services.db.pool_sqlx, call.id).await;
+        asked.map_err(|error| End::database("reading a question", error))
     }
 
     /// Returns the result of a question.

@@ -138,6 +138,7 @@ impl Execution {
             self.tree = recorded.tree;
             self.may_have_pending = recorded.has_pending;
         }
+        self.unasked = ids.iter().copied().collect();
         self.open_calls = history::as_rows(&self.request.run, self.step, &calls, &ids);
         self.messages.push(message);
         Ok(())

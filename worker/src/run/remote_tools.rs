@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use rejoin_commands::{BeginRemoteCalls, DeferredWhat};
 use rejoin_faults::Fault;
-use rejoin_runs::questions;
 use rejoin_runs::remote_calls::{self, NewRemoteCall, RemoteCall, RemoteStatus};
 use rejoin_runs::tool_calls::{CallStatus, ToolCallRow};
 use rejoin_tools::remote::Remote;
@@ -33,11 +32,10 @@ impl Execution {
 
     /// Returns the state of a call of a remote tool. `verdict`: on repetition, for a call that has not begun.
     pub(super) async fn remote_call(&mut self, call: &ToolCallRow, verdict: Verdict) -> Result<Answer, End> {
-        let db = &self.request.services.db.pool_sqlx;
         if call.status() == CallStatus::Running {
             let known = match self.returned.remove(&call.id) {
                 Some(known) => Some(known),
-                None => remote_calls::get(db, call.id)
+                None => remote_calls::get(&self.request.services.db.pool_sqlx, call.id)
                     .await
                     .map_err(|error| End::database("reading a remote call", error))?,
             };
@@ -51,8 +49,7 @@ impl Execution {
             let gone = format!("the tool {} no longer exists", call.tool_name);
             return Ok(Answer::Ended(Ended::refused(gone)));
         };
-        let asked = questions::of_call(db, call.id).await;
-        if let Some(question) = asked.map_err(|error| End::database("reading a question", error))? {
+        if let Some(question) = self.question_about(call).await? {
             return Ok(match self.answered(call, &question).await {
                 // It was approved.
                 Answer::Acts(tool, input) => self.handed_over(&tool, input),
@@ -199,6 +196,21 @@ impl Execution {
             call
         });
         Ok(begun.collect())
+    }
+
+    /// Reads together the calls among these that have begun, if there are several, and all have ended.
+    pub(super) async fn read_returned(&mut self, calls: &[ToolCallRow]) {
+        let begun = calls.iter().filter(|call| {
+            call.status() == CallStatus::Running && !self.returned.contains_key(&call.id) && self.is_remote(call)
+        });
+        let ids: Vec<Uuid> = begun.map(|call| call.id).collect();
+        if ids.len() < 2 {
+            return;
+        }
+        // What is not known then is read call by call.
+        if let Ok(Some(calls)) = remote_calls::settled(&self.request.services.db.pool_sqlx, &ids).await {
+            self.returned.extend(calls.into_iter().map(|call| (call.id, call)));
+        }
     }
 
     /// The call begins with these arguments, and waits for a worker.

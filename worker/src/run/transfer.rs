@@ -1,7 +1,7 @@
 //! Calls that hand the run over to another agent. They come after all other calls of their step; the first permitted
 //! one wins, and the executor resumes the run as that agent.
 
-use rejoin_commands::{ToolEnded, TransferRun, transfer_run};
+use rejoin_commands::{EndedCall, ToolsEnded, TransferRun, transfer_run};
 use rejoin_model_client::Message;
 use rejoin_runs::tool_calls::{self, CallStatus, ToolCallRow};
 use rejoin_tools::arguments::{self, Arguments};
@@ -104,27 +104,29 @@ impl Execution {
         let prompt = history::handoff_prompt(&self.request.services, &self.request.run, to).await;
         let prompt = prompt.map_err(|error| End::database("reading the next agent's prompt", error))?;
         let output = transfer_run::output(self.agent_name(), &to.name);
-        let message = result_message(call, &output);
+        let ended = EndedCall {
+            id: call.id,
+            message_id: ids::new(),
+            call_id: &call.call_id,
+            tool: &call.tool_name,
+            status: CallStatus::Completed,
+            output: Some(&output),
+            published: Some(&output),
+            error: None,
+            duration_ms: 0,
+            result_message: result_message(call, &output),
+            announce: Some(&call.input),
+            operation: None,
+            events: Vec::new(),
+            context: None,
+        };
         let command = TransferRun {
-            call: ToolEnded {
+            call: ToolsEnded {
                 run: &self.request.run,
                 attempt: self.request.attempt,
                 seen: &self.request.stream.seen,
                 step_number: call.step_number,
-                id: call.id,
-                message_id: ids::new(),
-                call_id: &call.call_id,
-                tool: &call.tool_name,
-                status: CallStatus::Completed,
-                output: Some(&output),
-                published: Some(&output),
-                error: None,
-                duration_ms: 0,
-                result_message: &message,
-                announce: Some(&call.input),
-                operation: None,
-                events: Vec::new(),
-                context: None,
+                calls: &[ended],
                 publish: self.request.callback.is_some(),
             },
             from: self.agent_name(),

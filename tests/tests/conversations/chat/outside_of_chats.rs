@@ -21,7 +21,7 @@ async fn without_a_callback_the_executor_emits_nothing() {
     use rejoin_runs::runs::TreeUse;
     use rejoin_tools::registry::Patterns;
     use rejoin_worker::run::limits::TreeLimits;
-    use rejoin_worker::run::{End, ExecuteRequest, Execution, Limits};
+    use rejoin_worker::run::{End, ExecuteRequest, Execution, Limits, history};
     use rejoin_worker::{Services, WorkerConfig};
     use std::sync::Arc;
     use std::time::Duration;
@@ -131,7 +131,10 @@ async fn without_a_callback_the_executor_emits_nothing() {
         callback: None,
         services,
     };
-    let end = Execution::load(request).await.unwrap().run().await;
+    let stored = history::rebuild(&request.services.db.pool_sqlx, &request.run)
+        .await
+        .unwrap();
+    let end = Execution::of(request, stored, true).run().await;
     let End::Finished { text, .. } = end else {
         panic!("{end:?}")
     };

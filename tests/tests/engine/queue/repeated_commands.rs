@@ -1,8 +1,8 @@
 //! A worker's command whose answer is lost is repeated: it has no further effect, in whatever order the executions arrive.
 
 use rejoin_commands::{
-    AskedCall, Begun, CancelRun, Command, FencedError, FinishRun, Finished, PostMessage, RecordStep, StartRun, Started,
-    ToolEnded, ToolStarted,
+    AskedCall, Begun, CancelRun, Command, EndedCall, FencedError, FinishRun, Finished, PostMessage, RecordStep,
+    StartRun, Started, ToolStarted, ToolsEnded,
 };
 use rejoin_event_log::group_commit::Unwritten;
 use rejoin_event_log::log;
@@ -96,6 +96,25 @@ fn step<'a>(
     }
 }
 
+fn ended<'a>(id: Uuid, call_id: &'a str, output: &'a Value) -> EndedCall<'a> {
+    EndedCall {
+        id,
+        message_id: ids::new(),
+        call_id,
+        tool: "tool",
+        status: CallStatus::Completed,
+        output: Some(output),
+        published: None,
+        error: None,
+        duration_ms: 1,
+        result_message: json!({"text": "1"}),
+        announce: None,
+        operation: None,
+        events: Vec::new(),
+        context: None,
+    }
+}
+
 #[tokio::test]
 async fn a_repeated_command_has_no_further_effect() {
     let db = support::database().await;
@@ -117,14 +136,14 @@ async fn a_repeated_command_has_no_further_effect() {
     assert_eq!(kept().await, before, "StartRun");
 
     let seen = Seen::through(2);
-    let call = ids::new();
+    let (call, other) = (ids::new(), ids::new());
     let input = json!({});
-    let asked = [AskedCall {
-        id: call,
-        call_id: "c1",
+    let asked = [(call, "c1"), (other, "c2")].map(|(id, call_id)| AskedCall {
+        id,
+        call_id,
         tool_name: "tool",
         input: &input,
-    }];
+    });
     let usage = json!({});
     let step = step(&run, job.attempt, &seen, &asked, &usage);
     assert_eq!(execute(&db, &step).await.tree.tokens, 10);
@@ -148,31 +167,30 @@ async fn a_repeated_command_has_no_further_effect() {
     assert!(execute(&db, &begins).await.0);
     assert_eq!(kept().await, before, "ToolStarted");
 
-    let ends = ToolEnded {
+    let output = json!(1);
+    let ends = |calls| ToolsEnded {
         run: &run,
         attempt: job.attempt,
         seen: &seen,
         step_number: 1,
-        id: call,
-        message_id: ids::new(),
-        call_id: "c1",
-        tool: "tool",
-        status: CallStatus::Completed,
-        output: Some(&json!(1)),
-        published: None,
-        error: None,
-        duration_ms: 1,
-        result_message: &json!({"text": "1"}),
-        announce: None,
-        operation: None,
-        events: Vec::new(),
-        context: None,
+        calls,
         publish: true,
     };
-    execute(&db, &ends).await;
+    let one = [ended(call, "c1", &output)];
+    execute(&db, &ends(&one)).await;
     let before = kept().await;
-    execute(&db, &ends).await;
-    assert_eq!(kept().await, before, "ToolEnded");
+    execute(&db, &ends(&one)).await;
+    assert_eq!(kept().await, before, "ToolsEnded");
+    // One of these has ended before.
+    let both = [ended(call, "c1", &output), ended(other, "c2", &output)];
+    execute(&db, &ends(&both)).await;
+    let after = kept().await;
+    assert_eq!(after.0.len(), before.0.len() + 1, "{:?}", after.0);
+    let added = |records: &Value| records["messages"].as_array().map_or(0, Vec::len);
+    assert_eq!(added(&after.1), added(&before.1) + 1, "{}", after.1["messages"]);
+    let before = after;
+    execute(&db, &ends(&both)).await;
+    assert_eq!(kept().await, before, "ToolsEnded, of two calls");
     execute(&db, &begins).await;
     assert_eq!(kept().await, before, "a start that arrives after the end");
 
@@ -193,7 +211,9 @@ async fn a_repeated_command_has_no_further_effect() {
     let before = kept().await;
     assert_eq!(
         before.0,
-        ["message", "meta", "limit", "mcp_tool", "mcp_tool", "message", "done"]
+        [
+            "message", "meta", "limit", "mcp_tool", "mcp_tool", "mcp_tool", "message", "done"
+        ]
     );
     assert!(matches!(execute(&db, &finish).await, Finished::Ended(_)));
     assert_eq!(kept().await, before, "FinishRun");

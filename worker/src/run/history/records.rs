@@ -1,5 +1,6 @@
 //! Messages of a run on record: stored as it begins, and rebuilt by a new attempt.
 
+use futures::try_join;
 use rejoin_model_client::{Message, ToolCall, Usage};
 use rejoin_runs::runs::Run;
 use rejoin_runs::tool_calls::{CallStatus, ToolCallRow};
@@ -91,9 +92,10 @@ pub fn begin(run: &Run, initial: &InitialMessages) -> Result<Stored, LoadError> 
 }
 
 pub async fn rebuild(db: &PgPool, run: &Run) -> Result<Stored, LoadError> {
-    let messages = run_messages::all(db, run.id).await?.into_iter();
+    let (messages, calls) = try_join!(run_messages::all(db, run.id), tool_calls::all(db, run.id))?;
+    let messages = messages.into_iter();
     let mut stored = Stored::of(run, messages.map(|row| (row.role, row.content, row.step_number)))?;
-    for call in tool_calls::all(db, run.id).await? {
+    for call in calls {
         match call.status() {
             CallStatus::Pending | CallStatus::Running => stored.open_calls.push(call),
             CallStatus::Completed | CallStatus::Error | CallStatus::OutcomeUnknown => {
