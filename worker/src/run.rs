@@ -154,7 +154,7 @@ pub struct Execution {
     open_calls: Vec<ToolCallRow>,
     /// Calls of this step whose tools ask the user, until they are asked.
     input_awaited: Vec<ToolCallRow>,
-    /// Calls that this attempt has recorded, and about which it has asked nobody.
+    /// Calls that this attempt has recorded, and has not asked anyone about.
     unasked: HashSet<Uuid>,
     /// Calls of users' programs that have ended while the run was held, by id.
     returned: HashMap<Uuid, RemoteCall>,

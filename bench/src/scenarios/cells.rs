@@ -1,5 +1,5 @@
-//! `cells`: what a turn costs if two projects are in one database, and if each is in its own: with the same load in all, and with the same for each
-//! database. Two cells have two workers, so one database is measured with one and with two.
+//! `cells`: what a turn costs if two projects are in one cell, and if each is in its own: with the same load in all, and with the same for each
+//! cell. Two cells have two workers, so one cell is measured with one and with two, as is a database without cells.
 
 use std::process::Command;
 use std::time::Duration;
@@ -22,8 +22,10 @@ use crate::server::{Database, Server};
 pub struct Cells;
 
 const COST: &str = "cost";
-const ALONE: &str = "one database, one worker";
-const ONE: &str = "one database, two workers";
+const ALONE: &str = "one database without cells, one worker";
+const WITHOUT: &str = "one database without cells, two workers";
+const ONE_ALONE: &str = "one cell, one worker";
+const ONE: &str = "one cell, two workers";
 const TWO: &str = "two cells";
 const EACH: &str = "two cells, 20 turns at once in each";
 const CELL: &str = "b";
@@ -44,7 +46,7 @@ impl Scenario for Cells {
     }
 
     fn about(&self) -> &'static str {
-        "two projects in one database, and in two cells: CPU of a turn"
+        "two projects in one cell, and in two: CPU of a turn"
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -62,9 +64,11 @@ impl Scenario for Cells {
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
         let other = another_server().await?;
         let ways = [
-            Way::start(context, None, 1).await?,
-            Way::start(context, None, 2).await?,
-            Way::start(context, Some(&other), 1).await?,
+            Way::start(context, Placed::WithoutCells, 1).await?,
+            Way::start(context, Placed::WithoutCells, 2).await?,
+            Way::start(context, Placed::InOneCell, 1).await?,
+            Way::start(context, Placed::InOneCell, 2).await?,
+            Way::start(context, Placed::InTwo(&other), 1).await?,
         ];
         let usages = || ways.iter().map(|way| way.usage(context)).collect::<Result<Vec<_>>>();
         let (before, span) = (usages()?, context.sized(IDLE, Duration::from_millis(300)));
@@ -76,11 +80,18 @@ impl Scenario for Cells {
         let idle: Vec<Usage> = in_span.map(|used| used.times(1.0 / span.as_secs_f64())).collect();
         let (together, each) = (context.sized(20, 2), context.sized(10, 2));
         // By row: the way, and how many times as many at once.
-        let rows = [(ALONE, 0, 1), (ONE, 1, 1), (TWO, 2, 1), (EACH, 2, 2)];
+        let rows = [
+            (ALONE, 0, 1),
+            (WITHOUT, 1, 1),
+            (ONE_ALONE, 2, 1),
+            (ONE, 3, 1),
+            (TWO, 4, 1),
+            (EACH, 4, 2),
+        ];
         for way in &ways {
             way.turns(together, each).await?;
         }
-        let mut sums = [(Usage::default(), 0.0); 4];
+        let mut sums = [(Usage::default(), 0.0); 6];
         for _ in 0..context.sized(ROUNDS, 1) {
             for ((_, nth, times), sum) in rows.iter().zip(&mut sums) {
                 let (way, idle) = (&ways[*nth], &idle[*nth]);
@@ -136,16 +147,22 @@ impl Scenario for Cells {
         };
         vec![
             claim(
-                "CPU of a turn with two cells, relative to one database with as many workers",
+                "CPU of a turn with two cells, relative to one cell with as many workers",
                 TWO,
                 ONE,
                 "With half of the load each, the two servers have fewer turns at once that share commits and wake-ups.",
             ),
             claim(
-                "CPU of a turn with two cells that each have the load of the one database, relative to it with one worker",
+                "CPU of a turn with two cells that each have the load of the one cell, relative to it with one worker",
                 EACH,
-                ALONE,
+                ONE_ALONE,
                 "Twice as many turns at once, and twice as many processes, share the same processors. What exactly costs more was not analysed.",
+            ),
+            claim(
+                "CPU of a turn with one cell, relative to one database without cells",
+                ONE,
+                WITHOUT,
+                "Each transaction of a user asks first whether its project is being moved.",
             ),
         ]
     }
@@ -187,6 +204,15 @@ impl Usage {
     }
 }
 
+/// Where two projects are.
+#[derive(Clone, Copy)]
+enum Placed<'a> {
+    WithoutCells,
+    InOneCell,
+    /// The second one in a cell on this server.
+    InTwo(&'a Server),
+}
+
 /// A deployment with two projects.
 struct Way {
     directory: Database,
@@ -201,18 +227,21 @@ struct Way {
 }
 
 impl Way {
-    /// `other`: the second project is a cell on this server. `workers`: for each database.
-    async fn start(context: &Context, other: Option<&Server>, workers: usize) -> Result<Self> {
+    /// `workers`: for each database.
+    async fn start(context: &Context, placed: Placed<'_>, workers: usize) -> Result<Self> {
         let directory = context.server.database().await?;
         let (second, second_key) = project(&directory).await?;
-        let cell = match other {
-            Some(server) => Some((server.database().await?, server.clone())),
-            None => None,
+        let cell = match placed {
+            Placed::InTwo(server) => Some((server.database().await?, server.clone())),
+            Placed::WithoutCells | Placed::InOneCell => None,
         };
         let mut environment = vec![("RUST_LOG", "warn")];
         environment.extend(ONE_USER_PLAYS_ALL);
+        if !matches!(placed, Placed::WithoutCells) {
+            environment.push(("REJOIN_CELLS", "true"));
+        }
         if let Some((database, _)) = &cell {
-            environment.extend([("REJOIN_CELLS", "true"), (URL_VARIABLE, database.url.as_str())]);
+            environment.push((URL_VARIABLE, database.url.as_str()));
             let source = format!("env:{URL_VARIABLE}");
             operate(&directory, &database.url, &["add", CELL, "--url-from", &source])?;
             // No API is there that would have to notice.
